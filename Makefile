@@ -1,0 +1,33 @@
+# Everything runs in .venv, which is made on first use and refreshed when pyproject.toml changes.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint bench clean
+
+.venv/.ready: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install -q --upgrade pip
+	$(BIN)/pip install -q -e '.[report]'
+	touch $@
+
+.venv/.dev: .venv/.ready
+	$(BIN)/pip install -q -e '.[dev]'
+	touch $@
+
+demo: .venv/.ready
+	$(BIN)/python -m nershift.demo
+
+test: .venv/.dev
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+lint: .venv/.dev
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+
+bench: .venv/.dev
+	$(BIN)/python benchmarks/crf.py
+	$(BIN)/python benchmarks/spacy_speed.py
+
+clean:
+	rm -rf .venv build dist demo

@@ -1,0 +1,90 @@
+"""A cell is one run of an experiment; its result is a JSON file named after what decided it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from nershift.config import merge
+from nershift.storage import write_text
+
+Labels = Literal["own", "homogeneous"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one run does. Corpora are catalog names; ``config`` holds settings over the method's preset.
+
+    ``row`` names the cell in a table where the method's name does not (an ablation, a value of λ).
+    ``joint`` says that pre-training looks at the target too, so that it cannot be shared between targets.
+    """
+
+    table: str
+    method: str
+    target: str
+    sources: tuple[str, ...]
+    seed: int
+    config: Mapping[str, Any] = field(default_factory=dict)
+    shots: int | None = None
+    ratio: float | None = None
+    labels: Labels = "own"
+    row: str = ""
+    joint: bool = True
+
+    @property
+    def name(self) -> str:
+        return self.row or self.method
+
+    def spec(self) -> dict[str, Any]:
+        """What decides the result: everything but the table and row under which it is shown."""
+        return {k: v for k, v in asdict(self).items() if k not in ("table", "row", "joint")}
+
+    @property
+    def key(self) -> str:
+        return _digest(self.spec())
+
+    @property
+    def pretraining(self) -> str | None:
+        """Names the pre-training that this cell shares with others, if it can share one."""
+        if self.joint:
+            return None
+        phase = {k: v for k, v in self.config.items() if k != "train"}
+        return _digest([self.method, self.sources, self.seed, self.labels, phase])
+
+    def path(self, folder: Path) -> Path:
+        amount = f"-{self.shots}" if self.shots is not None else f"-{self.ratio}" if self.ratio is not None else ""
+        return folder / f"{self.target}-{self.method}{amount}-s{self.seed}-{self.key}.json"
+
+    def with_config(self, over: Mapping[str, Any]) -> Cell:
+        return Cell(**{**vars(self), "config": merge(self.config, over)})
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def write_result(folder: Path, cell: Cell, metrics: Mapping[str, Any], counts: np.ndarray, origin: Mapping[str, Any]) -> None:
+    """``counts [sentences, 3]`` (correct, predicted, gold) are kept for paired tests; ``origin`` says code and machine."""
+    packed = base64.b64encode(zlib.compress(counts.astype("<u2").tobytes())).decode()
+    result = {"spec": cell.spec(), "metrics": dict(metrics), "counts": packed, "origin": dict(origin)}
+    write_text(cell.path(folder), json.dumps(result, indent=1))
+
+
+def read_result(folder: Path, cell: Cell) -> dict[str, Any] | None:
+    """The result of a cell, or None if it was not run."""
+    path = cell.path(folder)
+    if not path.exists():
+        return None
+    result = json.loads(path.read_text(encoding="utf-8"))
+    if isinstance(result.get("counts"), str):
+        flat = np.frombuffer(zlib.decompress(base64.b64decode(result["counts"])), dtype="<u2")
+        result["counts"] = flat.reshape(-1, 3).astype(np.int64)
+    return dict(result)

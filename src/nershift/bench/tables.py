@@ -1,0 +1,54 @@
+"""What a table or figure of a paper is here: cells, where each is shown, and what the paper printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from nershift.bench.cells import Cell
+from nershift.errors import ConfigError, nearest
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table or figure.
+
+    Args:
+        cells: the runs, given the seeds.
+        place: row and column under which a cell is shown.
+        published: what the paper printed, by (row, column).
+        average: whether a column with the mean over all columns is shown.
+        ours: the row that every other one is tested against.
+    """
+
+    name: str
+    title: str
+    cells: Callable[[Sequence[int]], list[Cell]]
+    place: Callable[[Cell], tuple[str, str]]
+    published: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    average: bool = True
+    ours: str = ""
+    seeds: tuple[int, ...] = (1, 2, 3)
+
+    def layout(self) -> tuple[list[str], list[str]]:
+        """Rows and columns in the order of the cells."""
+        places = [self.place(cell) for cell in self.cells(self.seeds[:1])]
+        return list(dict.fromkeys(r for r, _ in places)), list(dict.fromkeys(c for _, c in places))
+
+
+@cache
+def tables() -> dict[str, Table]:
+    from nershift.bench import foundation, metaner
+
+    return {table.name: table for module in (foundation, metaner) for table in module.TABLES}
+
+
+def get_table(name: str) -> Table:
+    known = tables()
+    if name not in known:
+        raise ConfigError(
+            f"there is no table '{name}'{nearest(name, known)}", place="bench", expected=", ".join(known)
+        )
+    return known[name]

@@ -1,0 +1,58 @@
+"""The command line: thin verbs over the public API. Errors become messages, never tracebacks."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import typer
+from rich.console import Console
+from rich.logging import RichHandler
+from rich.markup import escape
+
+from nershift import __version__
+from nershift.cli import bench, builtin, data, score, train, use
+from nershift.errors import NershiftError
+
+app = typer.Typer(
+    help="Move a named entity recogniser to a new domain or language with few labels or none.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"nershift {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
+) -> None:
+    pass
+
+
+for module in (data, builtin, train, score, use, bench):
+    module.register(app)
+
+
+def main() -> None:
+    """Entry point: exit 0 on success, 1 for what a message explains, 2 for wrong usage, 130 when interrupted."""
+    console = Console(stderr=True)
+    logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[RichHandler(console=console, show_path=False, show_time=False, show_level=False)])
+    for name in ("transformers", "datasets", "accelerate", "torch", "matplotlib"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    try:
+        app()
+    except NershiftError as error:
+        console.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        sys.exit(130 if type(error).__name__ == "Interrupted" else 1)
+    except KeyboardInterrupt:
+        console.print("[bold red]interrupted[/]")
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(1)

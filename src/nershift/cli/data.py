@@ -1,0 +1,105 @@
+"""The verbs ``check`` and ``convert``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+from rich.console import Console
+
+from nershift.data.checks import check as run_check
+from nershift.data.checks import render
+from nershift.data.formats import FORMATS, read_corpus, read_sentences, write_corpus, write_sentences
+from nershift.data.formats.registry import is_data_file
+from nershift.data.problems import Problems
+from nershift.data.schemes import SCHEMES, Scheme
+from nershift.data.spans import Sentence
+from nershift.errors import ConfigError, nearest
+
+_FORMAT_HELP = f"one of: {', '.join(FORMATS)}"
+
+
+def check(
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH...", help="files, folders of splits, corpus names")
+    ],
+    strict: Annotated[
+        bool, typer.Option("--strict", help="exit with status 1 when anything is found")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+    max_length: Annotated[int, typer.Option(help="report sentences with more tokens", min=1)] = 250,
+    source_format: Annotated[Optional[str], typer.Option("--from", help=_FORMAT_HELP)] = None,  # noqa: UP045
+) -> None:
+    """Report what a corpus holds and what is wrong with it, before any training."""
+    report = run_check(paths, max_length, format=source_format)
+    if as_json:
+        typer.echo(json.dumps(report.to_dict(), ensure_ascii=False, indent=2))
+    else:
+        Console().print(render(report))
+    if strict and not report.ok:
+        raise typer.Exit(1)
+
+
+def convert(
+    source: Annotated[str, typer.Argument(metavar="IN", help="a file, a folder of splits or a corpus name")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="a file, or a folder when IN has splits")],
+    source_format: Annotated[Optional[str], typer.Option("--from", help=_FORMAT_HELP)] = None,  # noqa: UP045
+    target_format: Annotated[Optional[str], typer.Option("--to", help=_FORMAT_HELP)] = None,  # noqa: UP045
+    scheme: Annotated[Optional[str], typer.Option(help=f"tags to write: {', '.join(SCHEMES)}")] = None,  # noqa: UP045
+    repair: Annotated[bool, typer.Option("--repair", help="repair misfits and go on")] = False,
+) -> None:
+    """Turn a corpus into another format. Misfits stop it unless --repair is given; repairs are listed."""
+    problems = Problems(repair=repair)
+    tags = _scheme(scheme)
+    if Path(source).is_file():
+        sentences = read_sentences(source, source_format, problems)
+        kept = [s for s in sentences if s.tokens] if repair else sentences
+        write_sentences(target, kept, target_format, scheme=tags)
+        written = [target]
+    else:
+        corpus = read_corpus(source, format=source_format, problems=problems)
+        sentences = [s for split in corpus.splits.values() for s in split]
+        kept = [s for s in sentences if s.tokens] if repair else sentences
+        if is_data_file(target) and len(corpus.splits) == 1:
+            write_sentences(target, kept, target_format, scheme=tags)
+            written = [target]
+        elif is_data_file(target):
+            raise ConfigError(
+                f"{source} has the splits {', '.join(corpus.splits)}, which do not go into one file",
+                place=str(target),
+                expected="a folder",
+                fix="name a folder, and the format with --to",
+            )
+        else:
+            if repair:
+                parts = {k: [s for s in v if s.tokens] for k, v in corpus.splits.items()}
+                corpus = corpus.with_splits(**parts)
+            written = write_corpus(target, corpus, target_format or "conll", scheme=tags)
+    _say(problems, sentences, kept, written)
+
+
+def _say(problems: Problems, sentences: list[Sentence], kept: list[Sentence], written: list[Path]) -> None:
+    for problem in problems:
+        typer.echo(f"{problem.place}: {problem.kind}: {problem.found} → {problem.repair}", err=True)
+    for sentence in sentences:
+        if len(kept) < len(sentences) and not sentence.tokens:
+            typer.echo(f"{sentence.place}: empty sentence → left out", err=True)
+    mentions = sum(len(s.spans) for s in kept)
+    typer.echo(f"{len(kept):,} sentences with {mentions:,} mentions → {', '.join(map(str, written))}")
+
+
+def _scheme(name: str | None) -> Scheme | None:
+    if name is None:
+        return None
+    for known in SCHEMES:
+        if known == name.upper():
+            return known
+    raise ConfigError(f"unknown scheme '{name}'{nearest(name, SCHEMES)}", expected=", ".join(SCHEMES))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs to an application."""
+    app.command()(check)
+    app.command()(convert)

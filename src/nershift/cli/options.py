@@ -1,0 +1,61 @@
+"""Options that several verbs share, under one name each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nershift.config import merge, parse_settings, read_yaml
+from nershift.data.corpus import Corpus
+from nershift.data.spans import Sentence
+from nershift.errors import SetupError
+
+Source = Annotated[
+    list[str] | None,
+    typer.Option("--source", help="Labelled corpora of other domains: folders, files or catalog names; repeat the option or separate by commas."),
+]
+Target = Annotated[str, typer.Option("--target", help="The corpus to tag: a folder with train/dev/test, a file, or a catalog name.")]
+Raw = Annotated[list[str] | None, typer.Option("--raw", help="Unlabelled text: NAME=FILE, one sentence a line; may be repeated.")]
+MethodName = Annotated[str, typer.Option("--method", help="See `nershift methods`.")]
+Shots = Annotated[int | None, typer.Option("--shots", min=0, help="Use only so many labelled target sentences.")]
+Ratio = Annotated[float | None, typer.Option("--ratio", help="Use only this share of the labelled target sentences.")]
+Seed = Annotated[int | None, typer.Option("--seed", help="Seed of subset, weights and batches.")]
+ConfigFile = Annotated[Path | None, typer.Option("--config", help="A YAML file of settings.")]
+Settings = Annotated[list[str] | None, typer.Option("--set", help="One setting, e.g. train.epochs=20; may be repeated.")]
+Out = Annotated[Path, typer.Option("--out", help="The folder to write; an interrupted run in it is resumed.")]
+HoldOut = Annotated[float, typer.Option("--hold-out", help="Share of train to use as dev where a corpus has no dev split.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Throw away what an earlier run left in --out.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def settings(config: Path | None, pairs: Sequence[str] | None) -> dict[str, Any]:
+    return merge(read_yaml(config) if config else {}, parse_settings(pairs or ()))
+
+
+def corpora(names: Sequence[str] | None, hold_out: float = 0.0) -> list[Corpus]:
+    return [corpus(name, hold_out) for given in names or () for name in given.split(",") if name]
+
+
+def corpus(name: str, hold_out: float = 0.0) -> Corpus:
+    from nershift.data.formats import read_corpus
+
+    read = read_corpus(name)
+    if hold_out and "dev" not in read.splits and "train" in read.splits:
+        read = read.hold_out(hold_out)
+    return read
+
+
+def raw_texts(pairs: Sequence[str] | None) -> dict[str, list[Sentence]]:
+    from nershift.data.formats import read_sentences
+
+    out = {}
+    for pair in pairs or ():
+        name, equals, path = pair.partition("=")
+        if not equals:
+            raise SetupError(f"found '{pair}'", place="--raw", expected="NAME=FILE, e.g. --raw target=notes.txt")
+        out[name] = read_sentences(path)
+    return out

@@ -1,0 +1,180 @@
+"""`evaluate` and `compare`: what a tagger is worth, and whether one is better than another."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from nershift.data.spans import Sentence
+from nershift.errors import CheckpointError, ConfigError, DataError
+
+Pairs = tuple[list[Sentence], list[Sentence]]
+
+
+def evaluate(
+    gold: Annotated[Path | None, typer.Option("--gold", help="Corpus file with the right entities.")] = None,
+    pred: Annotated[Path | None, typer.Option("--pred", help="Corpus file with predicted entities.")] = None,
+    model: Annotated[
+        Path | None, typer.Option("--model", help="Folder of a finished run to predict with.")
+    ] = None,
+    data: Annotated[Path | None, typer.Option("--data", help="Corpus file to predict on and score.")] = None,
+    train: Annotated[
+        Path | None, typer.Option("--train", help="Training file, to tell seen from unseen mentions.")
+    ] = None,
+    save: Annotated[Path | None, typer.Option("--save", help="Write the predictions (JSONL) here.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a self-contained page here.")] = None,
+    markdown: Annotated[Path | None, typer.Option("--markdown", help="Write a Markdown report here.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Score predictions: either --gold with --pred, or --model with --data.
+
+    With --json the output is one object, the report: title, scores (precision, recall, f1, macro_f1, by_type
+    and more, as fractions of 1), f1_interval (low, high), token_scores, analysis (kinds, confusions …).
+    """
+    from nershift.data.formats import read_sentences
+    from nershift.report.model import RunReport
+
+    if gold and pred and not (model or data):
+        title, pairs = f"{pred.name} against {gold.name}", (read_sentences(gold), read_sentences(pred))
+    elif model and data and not (gold or pred):
+        title, pairs = f"{model.resolve().name} on {data.name}", _predicted(model, data)
+    else:
+        given = [f"--{k}" for k, v in {"gold": gold, "pred": pred, "model": model, "data": data}.items() if v]
+        raise ConfigError(
+            f"found {' '.join(given) or 'none of them'}",
+            place="nershift evaluate",
+            expected="--gold FILE --pred FILE, or --model DIR --data FILE",
+            fix="give one of the two pairs",
+        )
+    report = RunReport.of(title, *pairs, train=read_sentences(train) if train else ())
+    if save:
+        from nershift.eval.predictions import write_predictions
+
+        write_predictions(save, *pairs)
+    _write(report, html, markdown)
+    if as_json:
+        _print_json(report.to_dict())
+    else:
+        from nershift.report.text import render
+
+        Console().print(render(report))
+
+
+def compare(
+    run_a: Annotated[Path, typer.Argument(help="Run folder or predictions.jsonl of the first system.")],
+    run_b: Annotated[Path, typer.Argument(help="The same of the second system.")],
+    permutations: Annotated[int, typer.Option("--permutations", min=100, help="Random swaps.")] = 10_000,
+    samples: Annotated[int, typer.Option("--samples", min=100, help="Bootstrap samples.")] = 1000,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of swaps and samples.")] = 0,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a self-contained page here.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Is one run better than another on the same test sentences?
+
+    With --json the output is one object: names [a, b], verdict, and a, b, difference (B minus A), each with
+    value, low, high and level as fractions of 1; p_randomisation, p_bootstrap, sentences, significant.
+    """
+    from nershift.eval.metrics import sentence_counts
+    from nershift.eval.stats import compare as compare_rows
+    from nershift.report.model import ComparisonRow, RunReport
+
+    a, b = _read_run(run_a), _read_run(run_b)
+    _need_same_test(a[0], b[0])
+    rows_a, rows_b = sentence_counts(*a), sentence_counts(*b)
+    made = compare_rows(rows_a, rows_b, samples, permutations, seed)
+    names = _names(run_a, run_b)
+    rows = (
+        ComparisonRow.of(names[0], made.a),
+        ComparisonRow.of(names[1], made.b),
+        ComparisonRow.of("difference", made.difference, f"{names[1]} minus {names[0]}"),
+    )
+    tests = (
+        f"Two-sided p-values on {made.sentences} sentences: approximate randomisation "
+        f"{made.p_randomisation:.4f}, paired bootstrap {made.p_bootstrap:.4f}."
+    )
+    title, verdict = f"{names[0]} against {names[1]}", made.verdict(*names)
+    if html:
+        # The difference has another scale than the scores, so the page says it in words.
+        apart = made.difference
+        span = f"Difference {100 * apart.value:.2f}, interval {100 * apart.low:.2f} – {100 * apart.high:.2f}."
+        _write(RunReport(title, verdict=verdict, notes=(span, tests), comparisons=rows[:2]), html, None)
+    if as_json:
+        _print_json({"names": list(names), "verdict": verdict, **made.to_dict()})
+    else:
+        from nershift.report.text import render
+
+        Console().print(render(RunReport(title, verdict=verdict, notes=(tests,), comparisons=rows)))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs of this module to the command line."""
+    app.command("evaluate")(evaluate)
+    app.command("compare")(compare)
+
+
+def _predicted(model: Path, data: Path) -> Pairs:
+    from nershift.data.formats import read_sentences
+    from nershift.deploy.tagger import Tagger
+
+    gold = read_sentences(data)
+    return gold, Tagger.load(model).tag_sentences(gold)
+
+
+def _read_run(path: Path) -> Pairs:
+    from nershift.eval.predictions import read_predictions
+
+    if not path.is_dir():
+        return read_predictions(path)
+    for name in ("metrics.json", "predictions.jsonl"):
+        if not (path / name).exists():
+            raise CheckpointError(
+                f"there is no {name} in it",
+                place=str(path),
+                expected="the folder of a finished run with a test split",
+                fix="finish the run, or name two predictions.jsonl files",
+            )
+    return read_predictions(path / "predictions.jsonl")
+
+
+def _need_same_test(a: list[Sentence], b: list[Sentence]) -> None:
+    """Refuse a paired test on different sentences or different gold, naming the first difference."""
+    if len(a) != len(b):
+        found = f"the runs have {len(a)} and {len(b)} test sentences"
+    else:
+        at = next((i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y), None)
+        if at is None:
+            return
+        what = "tokens" if a[at].tokens != b[at].tokens else "gold entities"
+        found = f"the {what} of test sentence {at + 1} differ: {a[at].place} and {b[at].place}"
+    raise DataError(
+        found,
+        place="nershift compare",
+        expected="two runs on the same test data",
+        fix="train or evaluate both on one test file",
+    )
+
+
+def _names(a: Path, b: Path) -> tuple[str, str]:
+    """Short names that differ: folder names of runs, or else the paths themselves."""
+    short = tuple(p.resolve().name if p.is_dir() else p.stem for p in (a, b))
+    return (short[0], short[1]) if short[0] != short[1] else (str(a), str(b))
+
+
+def _write(report: Any, html: Path | None, markdown: Path | None) -> None:
+    if html:
+        from nershift.report.html import save
+
+        save(report, html)
+    if markdown:
+        from nershift.data.formats.files import write_text
+        from nershift.report.markdown import render
+
+        write_text(markdown, render(report))
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=1))

@@ -1,0 +1,96 @@
+"""`predict` and `methods`: verbs for people who have, or look for, a tagger."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from nershift.errors import DataError
+
+_CHUNK = 256  # texts tagged at once
+
+
+def predict(
+    model: Annotated[Path, typer.Option("--model", help="The folder of a finished run.")],
+    file: Annotated[str, typer.Argument(help="A text file with one text a line, a corpus file, or - for standard input.")],
+    out: Annotated[Path | None, typer.Option("--out", help="Write a corpus file (its ending says the format) instead of JSON lines.")] = None,
+    min_confidence: Annotated[float, typer.Option("--min-confidence", help="Leave out entities below this probability.")] = 0.0,
+) -> None:
+    """Tag text: JSON lines {text, entities: [{start, end, label, text, score}]} on standard output."""
+    from nershift.data.formats import detect_format, read_sentences, write_sentences
+    from nershift.deploy.tagger import Tagger
+
+    tagger = Tagger.load(model)
+    is_corpus = file != "-" and Path(file).suffix not in (".txt", "") and detect_format(file) is not None
+    if out is not None or is_corpus:
+        if file == "-":
+            raise DataError("--out needs a file to read", place="-", fix="give a path in place of -")
+        tagged = [
+            s.with_spans(x for x in s.spans if (x.score or 0) >= min_confidence)
+            for s in tagger.tag_sentences(read_sentences(file))
+        ]
+        target = out or Path(f"{file}.tagged.jsonl")
+        write_sentences(target, tagged)
+        Console(stderr=True).print(f"{len(tagged)} sentences, {sum(len(s.spans) for s in tagged)} entities → {target}")
+        return
+    for texts in _chunks(_lines(file), _CHUNK):
+        for text, entities in zip(texts, tagger(texts), strict=True):
+            kept = [e.to_dict() for e in entities if e.score >= min_confidence]
+            sys.stdout.write(json.dumps({"text": text, "entities": kept}, ensure_ascii=False) + "\n")
+        sys.stdout.flush()
+
+
+def _lines(file: str) -> Iterator[str]:
+    """Lines of a UTF-8 file or of standard input, without their ends."""
+    if file != "-" and not Path(file).is_file():
+        raise DataError("no such file", place=file, fix="check the path, or use - for standard input")
+    with sys.stdin.buffer if file == "-" else open(file, "rb") as stream:
+        for number, line in enumerate(stream, 1):
+            try:
+                yield line.decode("utf-8").rstrip("\r\n")
+            except UnicodeDecodeError:
+                raise DataError("not UTF-8", place=f"{file}:{number}", fix="save the text as UTF-8") from None
+
+
+def _chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
+    chunk: list[str] = []
+    for line in lines:
+        chunk.append(line)
+        if len(chunk) == size:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def methods(
+    name: Annotated[str | None, typer.Argument(help="Show the settings of this method.")] = None,
+) -> None:
+    """List the methods with their papers, or the settings of one."""
+    from nershift.config import to_yaml
+    from nershift.methods import get_method
+    from nershift.methods import methods as known
+    from nershift.run import resolve
+
+    console = Console()
+    if name is not None:
+        method = get_method(name)
+        console.print(f"[bold]{method.name}[/]: {method.summary}\npaper: {method.paper}\npresets: {', '.join(method.presets)}\n")
+        sys.stdout.write(to_yaml(resolve(name)))
+        return
+    table = Table("method", "what it does", "paper", box=None, header_style="bold")
+    for method in known().values():
+        table.add_row(method.name, method.summary, method.paper)
+    console.print(table)
+
+
+def register(app: typer.Typer) -> None:
+    app.command("predict")(predict)
+    app.command("methods")(methods)

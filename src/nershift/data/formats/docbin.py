@@ -1,0 +1,115 @@
+"""spaCy's binary corpus file (DocBin, ``.spacy``)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from nershift.data.formats.align import CharSpan, align, text_and_offsets
+from nershift.data.formats.files import read_bytes, write_bytes
+from nershift.data.problems import Problem, Problems
+from nershift.data.spans import Sentence
+from nershift.errors import DataError, MissingExtraError
+
+# White space that spaCy keeps as tokens of its own; it separates ours.
+_GAP = re.compile(r"[ \t\r\n]*")
+
+
+def _spacy() -> Any:
+    try:
+        import spacy
+        import spacy.tokens
+        import spacy.vocab
+    except ImportError:
+        raise MissingExtraError("spacy", "spacy", "reading and writing .spacy files") from None
+    return spacy
+
+
+def read(path: Path, problems: Problems) -> list[Sentence]:
+    """Entities (``doc.ents``) of each sentence; a doc without sentence borders is one sentence.
+
+    Tokens made of spaces, tabs and line ends are left out of the sentence and stay in its text.
+    """
+    spacy = _spacy()
+    data = read_bytes(path)
+    try:
+        docs = list(spacy.tokens.DocBin().from_bytes(data).get_docs(spacy.vocab.Vocab()))
+    except Exception as error:  # spaCy lets errors of three libraries through
+        raise DataError(
+            f"not a readable DocBin ({type(error).__name__}: {error})",
+            place=str(path),
+            expected="a file written by DocBin.to_disk",
+            fix="convert the file with the spaCy version that wrote it",
+        ) from None
+    if not docs:
+        problems.add(
+            Problem(
+                "empty file",
+                str(path),
+                "the file holds no documents",
+                expected="at least one",
+                repair="no sentences",
+            )
+        )
+    made = []
+    for number, doc in enumerate(docs, 1):
+        borders = doc.sents if len(doc) and doc.has_annotation("SENT_START") else [doc[:]]
+        for part in borders:
+            made.append(_sentence(doc, part, f"{path}:{number}", problems))
+    return made
+
+
+def _sentence(doc: Any, part: Any, place: str, problems: Problems) -> Sentence:
+    base = doc[part.start].idx if part.end > part.start else 0
+    words = [t for t in part if not _GAP.fullmatch(t.text)]
+    text = part.text_with_ws if len(part) == len(doc) else part.text
+    spans = [
+        CharSpan(e.start_char - base, e.end_char - base, e.label_, None, place)
+        for e in doc.ents
+        if part.start <= e.start < part.end
+    ]
+    offsets = [(t.idx - base, t.idx - base + len(t.text)) for t in words]
+    return align(text, spans, place, problems, offsets)
+
+
+def write(path: Path, sentences: Iterable[Sentence]) -> None:
+    """One doc a sentence; text between tokens other than spaces, tabs and line ends becomes one space."""
+    spacy = _spacy()
+    vocab = spacy.vocab.Vocab()
+    docs = spacy.tokens.DocBin(attrs=["ORTH", "ENT_IOB", "ENT_TYPE"])
+    for sentence in sentences:
+        words, spaces, where = _words(sentence)
+        doc = spacy.tokens.Doc(vocab, words=words, spaces=spaces)
+        ents = [
+            spacy.tokens.Span(doc, where[s.start], where[s.end - 1] + 1, label=s.label)
+            for s in sentence.spans
+        ]
+        doc.set_ents(ents, default="outside")
+        docs.add(doc)
+    write_bytes(path, docs.to_bytes())
+
+
+def _words(sentence: Sentence) -> tuple[list[str], list[bool], list[int]]:
+    """Words with their spaces, white space tokens included, and the index of each token among them."""
+    text, offsets = text_and_offsets(sentence)
+    words: list[str] = []
+    spaces: list[bool] = []
+    where: list[int] = []
+    at = 0
+    for start, end in [*offsets, (len(text), len(text))]:
+        gap = text[at:start]
+        if not _GAP.fullmatch(gap):
+            gap = " "
+        if words and gap.startswith(" "):
+            spaces[-1], gap = True, gap[1:]
+        if gap:
+            words.append(gap)
+            spaces.append(False)
+        if start < end:
+            where.append(len(words))
+            words.append(text[start:end])
+            spaces.append(False)
+        at = end
+    return words, spaces, where

@@ -1,0 +1,131 @@
+"""JSON records: what the JSON-based formats share (lines or one list, ids, the shapes of a span)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from nershift.data.formats.align import CharSpan
+from nershift.data.formats.files import lines_of, read_text, write_text
+from nershift.data.problems import Problem, Problems
+
+Record = dict[str, Any]
+
+# Line separators that other programs take for a line end; JSON may hold them escaped.
+_SEPARATORS = {ord(c): f"\\u{ord(c):04x}" for c in "\x85\u2028\u2029"}
+_START, _END = ("start", "start_offset"), ("end", "end_offset")
+
+
+def read_records(path: Path, problems: Problems) -> Iterator[tuple[str, Record]]:
+    """Each JSON object with its place; a file is JSON lines or one list (with places ``file[number]``)."""
+    text = read_text(path, problems)
+    seen: dict[str, str] = {}
+    for place, record in _parse(path, text, problems):
+        if not isinstance(record, dict):
+            problems.add(
+                _bad_record(place, f"a JSON {type(record).__name__} in place of a record", "a JSON object")
+            )
+            continue
+        if record.get("id") is not None:
+            key = json.dumps(record["id"], sort_keys=True)
+            if key in seen:
+                problems.add(
+                    Problem(
+                        "duplicate id",
+                        place,
+                        f"id {key} was already used at {seen[key]}",
+                        expected="each id once",
+                        fix="remove the repeated record if it is the same text",
+                        repair="both records kept",
+                    )
+                )
+            seen.setdefault(key, place)
+        yield place, record
+
+
+def _parse(path: Path, text: str, problems: Problems) -> Iterator[tuple[str, Any]]:
+    if text.lstrip().startswith("["):
+        try:
+            yield from ((f"{path}[{i}]", record) for i, record in enumerate(json.loads(text)))
+            return
+        except json.JSONDecodeError as error:
+            if path.name.removesuffix(".gz").endswith(".json"):
+                problems.add(_bad_record(f"{path}:{error.lineno}", f"not JSON: {error.msg}", "one JSON list"))
+                return
+    for number, line in enumerate(lines_of(text), 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (json.JSONDecodeError, RecursionError) as error:
+            problems.add(_bad_record(f"{path}:{number}", f"not JSON: {error}", "one JSON object a line"))
+            continue
+        yield f"{path}:{number}", record
+
+
+def text_of(record: Record, place: str, problems: Problems, key: str = "text") -> str | None:
+    """The text of a record, or ``None`` after a problem."""
+    text = record.get(key)
+    if isinstance(text, str):
+        return text
+    shown = "no" if key not in record else f"{type(text).__name__} as"
+    problems.add(_bad_record(place, f"the record has {shown} '{key}'", f"'{key}': a string"))
+    return None
+
+
+def char_span(item: Any, place: str, problems: Problems, *, label_first: bool = False) -> CharSpan | None:
+    """One span: ``{"start", "end", "label"}``, ``[start, end, label]`` or ``[label, start, end]``."""
+    score: Any = None
+    start: Any = None
+    end: Any = None
+    label: Any = None
+    if isinstance(item, Mapping):
+        start = next((item[k] for k in _START if k in item), None)
+        end = next((item[k] for k in _END if k in item), None)
+        label, score = item.get("label"), item.get("score")
+    elif isinstance(item, list) and len(item) >= 3:
+        label, start, end = item[:3] if label_first else (item[2], *item[:2])
+        score = item[3] if len(item) > 3 else None
+    if type(start) is int and type(end) is int and isinstance(label, str) and label:
+        return CharSpan(start, end, label, float(score) if isinstance(score, int | float) else None, place)
+    problems.add(
+        Problem(
+            "bad span",
+            place,
+            f"{json.dumps(item, ensure_ascii=False)} is not a span",
+            expected="whole numbers for start and end and a name for the label",
+            fix="correct the record; reading with repair leaves the span out",
+            repair="left out",
+        )
+    )
+    return None
+
+
+def char_spans_of(items: Any, place: str, problems: Problems, *, label_first: bool = False) -> list[CharSpan]:
+    """All spans of a list; ``None`` is an empty list."""
+    if items is None:
+        return []
+    if not isinstance(items, list):
+        problems.add(_bad_record(place, f"{type(items).__name__} in place of the spans", "a list of spans"))
+        return []
+    spans = (char_span(item, place, problems, label_first=label_first) for item in items)
+    return [span for span in spans if span is not None]
+
+
+def write_records(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
+    """One JSON object a line."""
+    lines = (json.dumps(r, ensure_ascii=False).translate(_SEPARATORS) + "\n" for r in records)
+    write_text(path, "".join(lines))
+
+
+def _bad_record(place: str, found: str, expected: str) -> Problem:
+    return Problem(
+        "bad record",
+        place,
+        found,
+        expected,
+        fix="correct the record; reading with repair leaves it out",
+        repair="left out",
+    )

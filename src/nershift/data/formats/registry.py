@@ -1,0 +1,205 @@
+"""The table of formats, and which one a path is in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nershift.data.formats import ace2005, argilla, brat, conll, docbin, doccano, hf_datasets, jsonl, plain
+from nershift.data.formats.files import head_of, lines_of
+from nershift.data.formats.tagged import looks_like_tag
+from nershift.data.problems import Problems
+from nershift.data.schemes import Scheme
+from nershift.data.spans import Sentence
+from nershift.errors import ConfigError, DataError, nearest
+
+
+@dataclass(frozen=True)
+class Format:
+    """How one format is read and written; the first suffix is the one new files get.
+
+    ``read_options`` and ``write_options`` name the keyword settings its functions take.
+    """
+
+    suffixes: tuple[str, ...]
+    read: Callable[..., list[Sentence]]
+    write: Callable[..., None] | None = None
+    read_options: frozenset[str] = frozenset()
+    write_options: frozenset[str] = frozenset()
+
+
+_COLUMNS = frozenset(["token_column", "tag_column", "scheme"])
+_SCHEME = frozenset(["scheme"])
+
+FORMATS: dict[str, Format] = {
+    "conll": Format(
+        (".conll", ".bio", ".iob", ".iob2", ".bioes", ".bilou", ".bmes", ".tsv", ".col"),
+        conll.read,
+        conll.write,
+        _COLUMNS,
+        _SCHEME,
+    ),
+    "jsonl": Format((".jsonl", ".ndjson"), jsonl.read, jsonl.write),
+    "docbin": Format((".spacy",), docbin.read, docbin.write),
+    "brat": Format((".ann",), brat.read, brat.write),
+    "doccano": Format((".doccano.jsonl",), doccano.read, doccano.write),
+    "argilla": Format((".argilla.jsonl", ".json"), argilla.read, argilla.write),
+    "datasets": Format((), hf_datasets.read, hf_datasets.write, frozenset(), _SCHEME),
+    "ace2005": Format((".apf.xml", ".sgm"), ace2005.read),
+    "raw": Format((".raw", ".raw.txt"), plain.read_raw, plain.write_raw),
+    "text": Format((".txt",), plain.read_text_file),
+}
+_RAW_NAMES = ("raw", "unlabelled", "unlabeled")
+
+
+def detect_format(path: str | Path) -> str:
+    """The format of an existing file or folder, or of one to be written, by name and then by content.
+
+    Raises:
+        DataError: the name says nothing and the content looks like none of the formats.
+    """
+    path = Path(path)
+    if path.is_dir():
+        found = _folder_format(path)
+    else:
+        found = _name_format(path.name.lower().removesuffix(".gz"))
+        if path.is_file() and found in (None, "jsonl", "argilla", "text"):
+            found = _content_format(path, found)
+    if found is None:
+        raise DataError(
+            "the format cannot be told from the name" + (" or the content" if path.exists() else ""),
+            place=str(path),
+            expected="a name that ends in " + ", ".join(s for f in FORMATS.values() for s in f.suffixes),
+            fix=f"name the format: {', '.join(FORMATS)}",
+        )
+    return found
+
+
+def is_data_file(path: Path) -> bool:
+    """Does the name alone say that this is a corpus file? (``eng.testa`` and the like count as CoNLL.)"""
+    name = path.name.lower().removesuffix(".gz")
+    return _name_format(name) is not None
+
+
+def _name_format(name: str) -> str | None:
+    if name.split(".")[0] in _RAW_NAMES and name.endswith(".txt"):
+        return "raw"
+    fits = [(len(s), key) for key, f in FORMATS.items() for s in f.suffixes if name.endswith(s)]
+    if fits:
+        return max(fits)[1]
+    # CoNLL shared task style: eng.train, eng.testa, deu.testb
+    return "conll" if name.endswith((".train", ".dev", ".test", ".testa", ".testb", ".valid")) else None
+
+
+def _folder_format(path: Path) -> str | None:
+    if any((path / name).is_file() for name in ("dataset_dict.json", "dataset_info.json", "state.json")):
+        return "datasets"
+    if any(path.glob("*.ann")):
+        return "brat"
+    return "ace2005" if next(path.rglob("*.apf.xml"), None) is not None else None
+
+
+def _content_format(path: Path, by_name: str | None) -> str | None:
+    if by_name == "text" and path.with_suffix(".ann").is_file():
+        return "brat"
+    head = head_of(path)
+    lines = [line for line in lines_of(head) if line.strip()][:20]
+    if lines and lines[0].lstrip()[0] in "[{":
+        return _record_format(head, by_name)
+    rows = [line.split("\t") if "\t" in line else line.split() for line in lines]
+    tagged = [r for r in rows if not r[0].startswith(("#", "-DOCSTART-"))]
+    if tagged and all(len(r) > 1 and looks_like_tag(r[-1].strip()) for r in tagged[:-1] or tagged):
+        return "conll"
+    return by_name
+
+
+def _record_format(head: str, by_name: str | None) -> str | None:
+    """Tell the JSON formats apart by the keys of the first record."""
+    record: dict[str, Any] = {}
+    with suppress(ValueError):  # broken JSON is the reader's to report
+        record, _ = json.JSONDecoder().raw_decode(head, head.index("{"))
+    if not record:
+        return by_name or "jsonl"
+    if isinstance(record.get("fields"), dict) or "annotation" in record or "prediction" in record:
+        return "argilla"
+    entities = record.get("entities")
+    newer = isinstance(entities, list) and bool(entities) and "start_offset" in str(entities[0])
+    if newer or ("label" in record and not {"spans", "entities", "tokens"} & record.keys()):
+        return "doccano"
+    return "jsonl"
+
+
+def read_sentences(
+    path: str | Path,
+    format: str | None = None,
+    problems: Problems | None = None,
+    *,
+    token_column: int = 0,
+    tag_column: int = -1,
+    scheme: Scheme | None = None,
+) -> list[Sentence]:
+    """Read one file (or a folder that is one unit, such as brat pairs).
+
+    Args:
+        path: what to read.
+        format: a name from :data:`FORMATS`; told from the path when left out.
+        problems: ``Problems(repair=True)`` to go on after misfits and keep count; by default the first
+            one raises.
+        token_column, tag_column: for columns, counted from 0 or, negative, from the end.
+        scheme: the tag scheme of columns; found by counting when left out.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise DataError("there is no such file or folder", place=str(path), fix="check the path")
+    name = format or detect_format(path)
+    known = _known(name)
+    options = {"token_column": token_column, "tag_column": tag_column, "scheme": scheme}
+    kept = {key: value for key, value in options.items() if key in known.read_options}
+    return known.read(path, problems if problems is not None else Problems(), **kept)
+
+
+def write_sentences(
+    path: str | Path,
+    sentences: Iterable[Sentence],
+    format: str | None = None,
+    *,
+    scheme: Scheme | None = None,
+) -> None:
+    """Write one file; an existing one is replaced only when the new one is complete.
+
+    Args:
+        path: where to; ``.gz`` at the end packs it.
+        sentences: what to write.
+        format: a name from :data:`FORMATS`; told from the name when left out.
+        scheme: for the formats with tags (default BIO).
+    """
+    path = Path(path)
+    name = format or _name_format(path.name.lower().removesuffix(".gz")) or detect_format(path)
+    known = _known(name)
+    if known.write is None:
+        writable = ", ".join(key for key, f in FORMATS.items() if f.write is not None)
+        raise ConfigError(
+            f"format '{name}' can be read but not written",
+            place=str(path),
+            expected=writable,
+            fix="choose one of these",
+        )
+    if scheme is not None and "scheme" not in known.write_options:
+        raise ConfigError(
+            f"format '{name}' has spans, not tags: it has no scheme", fix="leave the scheme away"
+        )
+    known.write(path, sentences, **({"scheme": scheme} if scheme is not None else {}))
+
+
+def _known(name: str) -> Format:
+    if name not in FORMATS:
+        raise ConfigError(
+            f"unknown format '{name}'{nearest(name, FORMATS)}",
+            expected=", ".join(FORMATS),
+            fix="name one of these",
+        )
+    return FORMATS[name]

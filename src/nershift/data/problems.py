@@ -1,0 +1,50 @@
+"""What a reader does when a file is not as it should be: stop, or repair and keep count. Never silence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nershift.errors import DataError
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One misfit in a file. ``repair`` says what was done about it when reading went on."""
+
+    kind: str
+    place: str
+    found: str
+    expected: str = ""
+    fix: str = ""
+    repair: str = ""
+
+    def error(self) -> DataError:
+        return DataError(self.found, place=self.place, expected=self.expected, fix=self.fix)
+
+
+class Problems:
+    """Collects problems (``repair=True``) or raises the first one as a :class:`DataError` (the default).
+
+    A reader calls :meth:`add` and then carries out the repair named in the problem; it never skips
+    anything without having called :meth:`add`.
+    """
+
+    def __init__(self, repair: bool = False) -> None:
+        self.repair = repair
+        self.found: list[Problem] = []
+
+    def add(self, problem: Problem) -> None:
+        if not self.repair:
+            raise problem.error()
+        self.found.append(problem)
+
+    def __iter__(self) -> Iterator[Problem]:
+        return iter(self.found)
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def counts(self) -> Counter[str]:
+        return Counter(p.kind for p in self.found)

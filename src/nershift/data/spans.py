@@ -1,0 +1,93 @@
+"""The two immutable values everything else is made of: a labelled span and a sentence of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from nershift.errors import DataError
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Span:
+    """Tokens ``start`` up to, not including, ``end`` carry an entity of type ``label``."""
+
+    start: int
+    end: int
+    label: str
+    score: float | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """Tokens with flat (non-overlapping, sorted) entity spans.
+
+    ``text`` and ``offsets`` (a half-open character range a token) are there when the sentence came from
+    running text; ``place`` says where it was read (``file:line``) so that messages can point at it.
+
+    Example:
+        >>> s = Sentence.of("Ada Lovelace left London".split(), [(0, 2, "PER"), (3, 4, "LOC")])
+        >>> [(s.mention(span), span.label) for span in s.spans]
+        [('Ada Lovelace', 'PER'), ('London', 'LOC')]
+    """
+
+    tokens: tuple[str, ...]
+    spans: tuple[Span, ...] = ()
+    text: str | None = None
+    offsets: tuple[tuple[int, int], ...] | None = None
+    place: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        end = 0
+        for span in self.spans:
+            if not 0 <= span.start < span.end <= len(self.tokens):
+                raise DataError(
+                    f"span {span.start}:{span.end} ({span.label}) lies outside a sentence of {len(self.tokens)} tokens",
+                    place=self.place,
+                    expected="0 <= start < end <= number of tokens",
+                )
+            if span.start < end:
+                raise DataError(
+                    f"span {span.start}:{span.end} ({span.label}) overlaps the span before it",
+                    place=self.place,
+                    expected="flat spans, sorted by position",
+                    fix="keep one of the overlapping spans",
+                )
+            end = span.end
+        if self.offsets is not None and len(self.offsets) != len(self.tokens):
+            raise DataError(f"{len(self.offsets)} offsets for {len(self.tokens)} tokens", place=self.place)
+
+    @classmethod
+    def of(
+        cls,
+        tokens: Iterable[str],
+        spans: Iterable[Span | tuple[int, int, str]] = (),
+        text: str | None = None,
+        offsets: Iterable[tuple[int, int]] | None = None,
+        place: str = "",
+    ) -> Sentence:
+        """Build a sentence from any iterables, sorting the spans."""
+        made = sorted(s if isinstance(s, Span) else Span(*s) for s in spans)
+        return cls(tuple(tokens), tuple(made), text, tuple(offsets) if offsets is not None else None, place)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def mention(self, span: Span) -> str:
+        """The words of a span: cut out of the text when there is one, else joined by spaces."""
+        if self.text is not None and self.offsets is not None:
+            return self.text[self.offsets[span.start][0] : self.offsets[span.end - 1][1]]
+        return " ".join(self.tokens[span.start : span.end])
+
+    def with_spans(self, spans: Iterable[Span]) -> Sentence:
+        return replace(self, spans=tuple(sorted(spans)))
+
+    def to_text(self) -> tuple[str, tuple[tuple[int, int], ...]]:
+        """Text and token offsets; tokens are joined by single spaces when no text was kept."""
+        if self.text is not None and self.offsets is not None:
+            return self.text, self.offsets
+        offsets, at = [], 0
+        for token in self.tokens:
+            offsets.append((at, at + len(token)))
+            at += len(token) + 1
+        return " ".join(self.tokens), tuple(offsets)

@@ -1,0 +1,57 @@
+"""Every failure a user can cause is one of these; the message says place, found, expected and next step."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class NershiftError(Exception):
+    """Base of all errors that the command line prints as a message instead of a traceback.
+
+    Example:
+        >>> print(NershiftError("the file is empty", place="train.conll", fix="check the export"))
+        train.conll: the file is empty
+          what to do: check the export
+    """
+
+    def __init__(self, found: str, *, place: str = "", expected: str = "", fix: str = "") -> None:
+        self.found, self.place, self.expected, self.fix = found, place, expected, fix
+        lines = [f"{place}: {found}" if place else found]
+        if expected:
+            lines.append(f"  expected: {expected}")
+        if fix:
+            lines.append(f"  what to do: {fix}")
+        super().__init__("\n".join(lines))
+
+
+class DataError(NershiftError):
+    """A corpus file that cannot be read as it stands."""
+
+
+class ConfigError(NershiftError):
+    """A setting that does not exist, has the wrong type or contradicts another."""
+
+
+class CheckpointError(NershiftError):
+    """A run folder or saved tagger that is broken or does not fit the request."""
+
+
+class SetupError(NershiftError):
+    """A method asked to work on data or label spaces that cannot serve it."""
+
+
+class MissingExtraError(NershiftError):
+    """A feature whose optional dependency is not installed."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs the package '{package}', which is not installed",
+            fix=f"pip install 'nershift[{extra}]'",
+        )
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return a ' (did you mean …?)' hint for a misspelt name, or an empty string."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f" (did you mean '{close[0]}'?)" if close else ""

@@ -1,0 +1,26 @@
+"""Sources and target poured into one training set."""
+
+from __future__ import annotations
+
+from nershift.data.labels import LabelSpace
+from nershift.methods.base import TARGET, Method
+from nershift.methods.settings import METANER
+from nershift.nn.model import TaggingModel
+from nershift.train.phase import Phase
+
+
+class Aggregate(Method):
+    name = "aggregate"
+    summary = "one training set of all sources and the target, one decoder for the union of their types"
+    paper = "MetaNER §5.1.1 (AGG)"
+    presets = {"paper": METANER}
+    min_sources = 1
+
+    def train(self, start: TaggingModel | None) -> Phase:
+        sources = self.setup.sources
+        types = {*self.target_space.types, *(t for c in sources for t in c.types)}
+        pooled = [*self.target.train, *(s for c in sources for s in c.train)]
+        model = self.new_model(pooled, {TARGET: LabelSpace.of(types, self.config.decoder.scheme)})
+        feed = self.feed(model, TARGET, pooled, self.config.train)
+        dev = [(TARGET, self.target.splits.get("dev", ()))]
+        return Phase("train", model, self.config.train, {TARGET: feed}, self.config.seed, dev)

@@ -1,0 +1,159 @@
+"""The contract of a method: how source knowledge reaches the target, in one phase of training or two."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from nershift.config import Config, TrainConfig
+from nershift.data.corpus import Corpus
+from nershift.data.labels import LabelSpace
+from nershift.data.spans import Sentence
+from nershift.errors import SetupError
+from nershift.nn.build import make_encoder
+from nershift.nn.decoders import Decoder, make_decoder
+from nershift.nn.model import TaggingModel
+from nershift.train.feed import Feed
+from nershift.train.phase import Phase
+from nershift.train.seeding import seed_torch
+
+TARGET = "target"  # the key of the target's decoder
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """A method without settings of its own."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a method works on. ``target`` already holds the labelled subset the run may use as its train split.
+
+    ``types`` are the entity types of the whole target corpus: what an annotator knows before labelling.
+    """
+
+    config: Config
+    options: Any = field(default_factory=NoOptions)
+    target: Corpus | None = None
+    types: tuple[str, ...] = ()
+    sources: tuple[Corpus, ...] = ()
+    raw: Mapping[str, Sequence[Sentence]] = field(default_factory=dict)
+    pretrained: bool = False  # the run starts from a folder, not from sources
+
+
+class Method(ABC):
+    """Subclasses say what is trained in :meth:`pretrain` (sources only) and :meth:`train` (with the target).
+
+    Either may return None: a zero-shot method has no :meth:`train`, a joint method no :meth:`pretrain`.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    paper: ClassVar[str] = ""
+    Options: ClassVar[type] = NoOptions
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}}
+    min_sources: ClassVar[int] = 0
+    uses_target_labels: ClassVar[bool] = True
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup, self.config, self.options = setup, setup.config, setup.options
+
+    # -- what a method defines ---------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Refuse impossible set-ups before the first batch; extend, and call this one."""
+        sources = self.setup.sources
+        if len(sources) < self.min_sources and not self.setup.pretrained:
+            raise SetupError(
+                f"method '{self.name}' was given {len(sources)} source corpora",
+                place="--source",
+                expected=f"at least {self.min_sources}",
+                fix="name more corpora after --source, or use another method (`nershift methods`)",
+            )
+        names = [c.name for c in sources]
+        if len(set(names)) < len(names):
+            raise SetupError(f"source names repeat: {', '.join(names)}", place="--source", expected="distinct names")
+
+    def pretrain(self) -> Phase | None:
+        """Learn from the sources, without a look at the target."""
+        return None
+
+    def train(self, start: TaggingModel | None) -> Phase | None:
+        """Learn the target, from ``start`` if there was a pre-training; the phase's model has a ``target`` decoder."""
+        return None
+
+    def finish(self, model: TaggingModel) -> TaggingModel:
+        """The model to deploy, with a decoder under ``target``."""
+        return model
+
+    # -- parts that methods share ------------------------------------------------------------------------
+
+    @property
+    def target(self) -> Corpus:
+        if self.setup.target is None:
+            raise SetupError(f"method '{self.name}' needs a target corpus", place="--target")
+        return self.setup.target
+
+    @property
+    def target_space(self) -> LabelSpace:
+        return LabelSpace.of(self.setup.types or self.target.types, self.config.decoder.scheme)
+
+    def source_space(self, corpus: Corpus) -> LabelSpace:
+        return corpus.label_space(self.config.decoder.scheme)
+
+    @property
+    def homogeneous(self) -> bool:
+        """Do all source corpora share one label space?"""
+        return len({self.source_space(c) for c in self.setup.sources}) == 1
+
+    def source_keys(self) -> dict[str, str]:
+        """Corpus name → decoder key: one shared key where label spaces agree, else one a corpus."""
+        return {c.name: "shared" if self.homogeneous else c.name for c in self.setup.sources}
+
+    def new_decoder(self, space: LabelSpace, size: int, key: str) -> Decoder:
+        seed_torch(self.config.seed, "decoder", key)
+        return make_decoder(self.config.decoder.kind, space, size)
+
+    def new_model(self, sentences: Iterable[Sentence], spaces: Mapping[str, LabelSpace]) -> TaggingModel:
+        seed_torch(self.config.seed, "encoder")
+        encoder = make_encoder(self.config.encoder, sentences)
+        return TaggingModel(encoder, {k: self.new_decoder(s, encoder.size, k) for k, s in spaces.items()})
+
+    def source_model(self) -> TaggingModel:
+        """A fresh model with decoders for the sources."""
+        keys = self.source_keys()
+        spaces = {keys[c.name]: self.source_space(c) for c in self.setup.sources}
+        return self.new_model([s for c in self.setup.sources for s in c.train], spaces)
+
+    def feed(self, model: TaggingModel, key: str, sentences: Sequence[Sentence], config: TrainConfig) -> Feed:
+        return Feed(model, key, sentences, config.batch_size, self.config.seed)
+
+    def source_feeds(self, model: TaggingModel, config: TrainConfig) -> dict[str, Feed]:
+        keys = self.source_keys()
+        return {c.name: self.feed(model, keys[c.name], c.train, config) for c in self.setup.sources}
+
+    def source_dev(self) -> list[tuple[str, Sequence[Sentence]]]:
+        keys = self.source_keys()
+        return [(keys[c.name], c.splits["dev"]) for c in self.setup.sources if "dev" in c.splits]
+
+    def prepare_target(self, start: TaggingModel | None) -> TaggingModel:
+        """``start`` made ready for the target (its words, a decoder for its types), or a fresh model.
+
+        A decoder of the very same label space is carried over; any other label space gets a new decoder.
+        """
+        if start is None:
+            return self.new_model(self.target.train, {TARGET: self.target_space})
+        seed_torch(self.config.seed, "words", TARGET)
+        start.encoder.learn_words(sorted({t for s in self.target.train for t in s.tokens}))
+        same = [d for _, d in start.named_decoders() if d.space == self.target_space]
+        decoder = same[0] if same else self.new_decoder(self.target_space, start.encoder.size, TARGET)
+        return TaggingModel(start.encoder, {TARGET: decoder}).to(start.device)
+
+    def target_phase(self, start: TaggingModel | None) -> Phase:
+        """Plain supervised training on the target's labels, selected on its dev split."""
+        model = self.prepare_target(start)
+        feed = self.feed(model, TARGET, self.target.train, self.config.train)
+        dev = [(TARGET, self.target.splits.get("dev", ()))]
+        return Phase("train", model, self.config.train, {TARGET: feed}, self.config.seed, dev)

@@ -1,0 +1,92 @@
+"""Domain-adversarial training: the encoder learns to tag the sources and to hide where a sentence comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nershift.data.spans import Sentence
+from nershift.methods.base import TARGET, Method
+from nershift.methods.settings import METANER
+from nershift.nn.adversary import Discriminator, reverse
+from nershift.nn.model import Batch, TaggingModel
+from nershift.train.feed import Feed
+from nershift.train.phase import Backward, Phase
+from nershift.train.seeding import seed_torch
+
+
+class AdversarialPhase(Phase):
+    """One batch of every domain a step; ``L_tr - λ L_dis`` for the encoder, ``L_dis`` for the discriminator.
+
+    Feeds are numbered as domains in their order; batches without tags teach the adversary alone.
+    """
+
+    def __init__(self, *args: Any, weight: float, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.weight = weight
+        self.domains = {name: number for number, name in enumerate(self.feeds)}
+        self.steps_per_epoch = -(-sum(feed.per_epoch for feed in self.feeds.values()) // len(self.feeds))
+
+    def gradients(self, batches: Mapping[str, Batch], backward: Backward) -> dict[str, Tensor]:
+        tagging, domain = list[Tensor](), list[Tensor]()
+        for name, batch in batches.items():
+            states = self.model.states(batch)
+            if batch.tags is not None:
+                tagging.append(self.model.loss(batch, states))
+            if "discriminator" in self.model.extras:
+                hidden = reverse(states, self.weight)
+                domain.append(self.model.extras["discriminator"].loss(hidden, batch.mask, self.domains[name]))  # type: ignore[operator]
+        backward(torch.stack([*tagging, *domain]).sum())
+        logged = {"loss": torch.stack(tagging).mean()}
+        return logged | ({"domain_loss": torch.stack(domain).mean()} if domain else {})
+
+
+def add_discriminator(model: TaggingModel, domains: int, hidden: int, seed: int) -> Discriminator:
+    """Give the model an extra part that tells ``domains`` domains apart."""
+    seed_torch(seed, "discriminator")
+    made = Discriminator(model.encoder.size, domains, hidden)
+    model.extras["discriminator"] = made
+    return made
+
+
+@dataclass(frozen=True)
+class DannOptions:
+    weight: float = 0.8  # λ of the reversed gradient, as in MetaNER
+    hidden: int = 100  # hidden units of the discriminator
+
+
+class Dann(Method):
+    """Unlabelled text of the target: raw text called ``target``, if given, and the sentences of its train split."""
+
+    name = "dann"
+    summary = "sources with a domain adversary that also reads unlabelled target text, then the target's labels"
+    paper = "MetaNER §5.1.1 (DANN)"
+    presets = {"paper": METANER}
+    Options = DannOptions
+    min_sources = 1
+
+    def pretrain(self) -> Phase | None:
+        if self.setup.target is None:
+            return None  # without target text there is nothing to be adversarial about
+        config, sources = self.config.pretrain, self.setup.sources
+        keys, unlabelled = self.source_keys(), self._unlabelled()
+        spaces = {keys[c.name]: self.source_space(c) for c in sources}
+        model = self.new_model([*(s for c in sources for s in c.train), *unlabelled], spaces)
+        add_discriminator(model, len(sources) + 1, self.options.hidden, self.config.seed)
+        feeds = {f"source {name}": feed for name, feed in self.source_feeds(model, config).items()}
+        feeds[TARGET] = Feed(model, TARGET, unlabelled, config.batch_size, self.config.seed, labelled=False)
+        return AdversarialPhase(
+            "pretrain", model, config, feeds, self.config.seed, self.source_dev(), weight=self.options.weight
+        )
+
+    def _unlabelled(self) -> list[Sentence]:
+        raw = self.setup.raw
+        given = raw.get(TARGET) or raw.get(self.target.name) or ()
+        return [s.with_spans(()) for s in (*given, *self.target.splits.get("train", ()))]
+
+    def train(self, start: TaggingModel | None) -> Phase | None:
+        return self.target_phase(start)

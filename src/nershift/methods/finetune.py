@@ -1,0 +1,25 @@
+"""Train on the sources, then go on with the target: the baseline every transfer method is measured against."""
+
+from __future__ import annotations
+
+from nershift.methods.base import Method
+from nershift.methods.settings import METANER
+from nershift.nn.model import TaggingModel
+from nershift.train.phase import MixedPhase, Phase
+
+
+class FineTune(Method):
+    name = "finetune"
+    summary = "source domains first (a decoder for each label space), then the target"
+    paper = "MetaNER §5.1.1 (FineTuning)"
+    presets = {"paper": METANER}
+    min_sources = 1
+
+    def pretrain(self) -> Phase:
+        model = self.source_model()
+        config = self.config.pretrain
+        feeds = self.source_feeds(model, config)
+        return MixedPhase("pretrain", model, config, feeds, self.config.seed, self.source_dev())
+
+    def train(self, start: TaggingModel | None) -> Phase:
+        return self.target_phase(start)

@@ -1,0 +1,18 @@
+"""Train on the target's own labels: the bound that transfer has to beat."""
+
+from __future__ import annotations
+
+from nershift.methods.base import Method
+from nershift.methods.settings import METANER
+from nershift.nn.model import TaggingModel
+from nershift.train.phase import Phase
+
+
+class InDomain(Method):
+    name = "in_domain"
+    summary = "target labels only"
+    paper = "MetaNER §5.1.1 (In-Domain)"
+    presets = {"paper": METANER}
+
+    def train(self, start: TaggingModel | None) -> Phase:
+        return self.target_phase(start)

@@ -1,0 +1,33 @@
+"""Every domain a task: one encoder and a decoder each, trained together."""
+
+from __future__ import annotations
+
+from nershift.methods.base import TARGET, Method
+from nershift.methods.settings import METANER
+from nershift.nn.model import TaggingModel
+from nershift.train.phase import Phase
+
+
+class MultiTask(Method):
+    """A step adds up the losses of one batch of every domain, so that a small target is seen as often as the rest."""
+
+    name = "multitask"
+    summary = "sources and target together: a shared encoder, a decoder for each corpus"
+    paper = "MetaNER §5.1.1 (MultiTask)"
+    presets = {"paper": METANER}
+    min_sources = 1
+
+    def train(self, start: TaggingModel | None) -> Phase:
+        config, sources = self.config.train, {f"source {c.name}": c for c in self.setup.sources}
+        spaces = {TARGET: self.target_space} | {key: self.source_space(c) for key, c in sources.items()}
+        text = [*self.target.train, *(s for c in self.setup.sources for s in c.train)]
+        model = self.new_model(text, spaces)
+        feeds = {TARGET: self.feed(model, TARGET, self.target.train, config)}
+        feeds |= {key: self.feed(model, key, c.train, config) for key, c in sources.items()}
+        dev = [(TARGET, self.target.splits.get("dev", ()))]
+        # An epoch is as many sentences as there are, whatever corpus they come from.
+        steps = -(-sum(feed.per_epoch for feed in feeds.values()) // len(feeds))
+        return Phase("train", model, config, feeds, self.config.seed, dev, steps_per_epoch=steps)
+
+    def finish(self, model: TaggingModel) -> TaggingModel:
+        return TaggingModel(model.encoder, {TARGET: model.decoder(TARGET)}).to(model.device)

@@ -1,0 +1,82 @@
+"""Encoders from settings and training text."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import Counter
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+
+from nershift.config import EncoderConfig
+from nershift.data.spans import Sentence
+from nershift.errors import ConfigError
+from nershift.nn.encoder import Encoder
+from nershift.nn.recurrent import RecurrentEncoder
+from nershift.nn.transformer import TransformerEncoder, load_pretrained
+from nershift.nn.words import WordTable
+from nershift.text.surfaces import Vocabulary
+from nershift.text.vectors import Vectors, read_vectors
+
+log = logging.getLogger(__name__)
+
+
+def make_encoder(config: EncoderConfig, sentences: Iterable[Sentence]) -> Encoder:
+    """A new encoder whose trained words and letters are those of ``sentences``; seed torch before."""
+    words = Counter(token for s in sentences for token in s.tokens)
+    characters = Vocabulary(sorted({c for word in words for c in word}))
+    if config.kind == "transformer":
+        if not config.transformer.name:
+            raise ConfigError(
+                "no encoder was named",
+                place="encoder.transformer.name",
+                expected="a local folder or a hub name",
+                fix="--set encoder.transformer.name=PATH",
+            )
+        model, tokenizer = load_pretrained(config.transformer.name)
+        return TransformerEncoder(config, model, tokenizer, characters)
+    return RecurrentEncoder(config, _word_table(config, words), characters)
+
+
+def _word_table(config: EncoderConfig, words: Counter[str]) -> WordTable:
+    settings = config.words
+    counted: Counter[str] = Counter()
+    for word, n in words.items():
+        counted[word.lower() if settings.lower else word] += n
+    trained = sorted(counted)
+    if not settings.vectors:
+        return WordTable(settings, trained, (), settings.size)
+    path = find_vectors(settings.vectors)
+    vectors = _vectors(path, path.stat().st_mtime_ns)
+    log.info("%s", vectors.coverage(words))
+    known = set(trained)
+    # With `lower`, a cased row of the file would shadow the trained row of its lower-cased form.
+    reserve = [w for w in vectors.words if w not in known and not (settings.lower and w != w.lower())]
+    reserve = reserve[: settings.reserve]
+    table = WordTable(settings, trained, reserve, vectors.dim)
+    rows = {word: vectors.find(word) for word in trained} | {word: vectors.index[word] for word in reserve}
+    found = {word: row for word, row in rows.items() if row is not None}
+    table.fill(list(found), torch.from_numpy(vectors.matrix)[list(found.values())])
+    return table
+
+
+def find_vectors(name: str) -> Path:
+    """A path, or the name of a file in the folder ``NERSHIFT_VECTORS`` (so that a config fits every machine)."""
+    folder = os.environ.get("NERSHIFT_VECTORS", "")
+    for path in (Path(name), Path(folder, name)):
+        if path.is_file():
+            return path
+    raise ConfigError(
+        f"no file '{name}'",
+        place="encoder.words.vectors",
+        expected="a text file of word vectors (GloVe, word2vec, fastText)",
+        fix="check the path, or let NERSHIFT_VECTORS name the folder that holds the file",
+    )
+
+
+@lru_cache(maxsize=2)
+def _vectors(path: Path, changed: int) -> Vectors:
+    return read_vectors(path)

@@ -1,0 +1,105 @@
+"""A linear-chain conditional random field over the tags of a label space."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+import torch
+from torch import Tensor, nn
+
+from nershift.data.labels import LabelSpace
+from nershift.data.spans import Span
+from nershift.nn.crf_kernels import (
+    log_partition,
+    log_partition_reference,
+    marginals,
+    negative_log_likelihood,
+    score,
+)
+from nershift.nn.crf_search import n_best, viterbi
+from nershift.nn.crf_spans import span_probabilities
+from nershift.nn.decoders import Decoder, cut, widened
+
+__all__ = [
+    "CRFDecoder",
+    "double_backward",
+    "log_partition",
+    "log_partition_reference",
+    "marginals",
+    "n_best",
+    "negative_log_likelihood",
+    "score",
+    "span_probabilities",
+    "viterbi",
+]
+
+IMPOSSIBLE = -1e9  # a finite stand-in for -inf, so that no difference of two such scores is NaN
+
+_twice: ContextVar[bool] = ContextVar("nershift_crf_double_backward", default=False)
+
+
+@contextmanager
+def double_backward() -> Iterator[None]:
+    """Within this context :meth:`CRFDecoder.loss` can be differentiated twice (and is slower)."""
+    token = _twice.set(True)
+    try:
+        yield
+    finally:
+        _twice.reset(token)
+
+
+class CRFDecoder(Decoder):
+    """Tag sequences that break the scheme have probability zero.
+
+    Example:
+        >>> decoder = CRFDecoder(LabelSpace.of(["LOC"]), size=4)
+        >>> decoder.decode(torch.zeros(1, 3, 4), torch.ones(1, 3).bool())[0].__len__()
+        3
+    """
+
+    kind = "crf"
+    _steps: Tensor
+    _starts: Tensor
+    _ends: Tensor
+
+    def __init__(self, space: LabelSpace, size: int) -> None:
+        super().__init__(space, size)
+        self.transitions = nn.Parameter(torch.empty(len(space), len(space)).uniform_(-0.1, 0.1))
+        self.starts = nn.Parameter(torch.empty(len(space)).uniform_(-0.1, 0.1))
+        self.ends = nn.Parameter(torch.empty(len(space)).uniform_(-0.1, 0.1))
+        legality = {"_steps": space.legal_steps, "_starts": space.legal_starts, "_ends": space.legal_ends}
+        for name, table in legality.items():
+            self.register_buffer(name, torch.tensor(table), persistent=False)
+
+    def chain(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Transition, start and end scores with illegal ones at ``IMPOSSIBLE``."""
+        return (
+            torch.where(self._steps, self.transitions, IMPOSSIBLE),
+            torch.where(self._starts, self.starts, IMPOSSIBLE),
+            torch.where(self._ends, self.ends, IMPOSSIBLE),
+        )
+
+    def loss(self, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
+        emissions, chain = widened(self.project(states)), self.chain()
+        if _twice.get():
+            return log_partition_reference(emissions, *chain, mask) - score(emissions, tags, *chain, mask)
+        return negative_log_likelihood(emissions, tags, *chain, mask)
+
+    @torch.no_grad()
+    def decode(self, states: Tensor, mask: Tensor) -> list[list[int]]:
+        return cut(viterbi(self.project(states), *self.chain(), mask)[0], mask)
+
+    @torch.no_grad()
+    def n_best(self, states: Tensor, mask: Tensor, n: int) -> list[list[tuple[list[int], float]]]:
+        """The ``n`` best legal tag sequences of each sentence with their log probabilities."""
+        emissions, chain = self.project(states), self.chain()
+        log_z = log_partition(emissions.float(), *chain, mask).tolist()
+        found = n_best(emissions, *chain, mask, n)
+        return [[(p, s - z) for p, s in mine] for mine, z in zip(found, log_z, strict=True)]
+
+    @torch.no_grad()
+    def confidences(self, states: Tensor, mask: Tensor, spans: Sequence[Sequence[Span]]) -> list[list[float]]:
+        """Exact probabilities of the spans under the CRF, whatever the rest of the sentence is."""
+        return span_probabilities(self.project(states), *self.chain(), mask, self.space, spans)

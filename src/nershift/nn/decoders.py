@@ -1,0 +1,101 @@
+"""What every decoder offers: from encoder states to a loss, to tags and to the probability of a span."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from nershift.data.labels import LabelSpace
+from nershift.data.spans import Span
+from nershift.errors import ConfigError, nearest
+
+DecoderKind = Literal["crf", "softmax", "prototypes"]
+DECODERS: tuple[DecoderKind, ...] = ("crf", "softmax", "prototypes")
+
+
+class Decoder(nn.Module, ABC):
+    """Scores the tags of one label space from encoder states (φ in the papers; the encoder is θ).
+
+    Masks are left aligned: True for the tokens of a sentence, False for the padding behind them. Whatever
+    stands in states or tags under padding has no effect.
+    """
+
+    def __init__(self, space: LabelSpace, size: int) -> None:
+        super().__init__()
+        self.space = space
+        self.project = nn.Linear(size, len(space))
+
+    kind: ClassVar[str]
+
+    def describe(self) -> dict[str, Any]:
+        """JSON values from which :func:`make_decoder` makes a decoder of the same shape."""
+        return {"kind": self.kind, "types": list(self.space.types), "scheme": self.space.scheme}
+
+    @abstractmethod
+    def loss(self, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
+        """Negative log-likelihood of each sentence, summed over its tokens.
+
+        Args:
+            states: encoder output, [B, L, H].
+            mask: bool, [B, L].
+            tags: tag ids of the label space, [B, L].
+
+        Returns:
+            [B], float32 or wider.
+        """
+
+    @abstractmethod
+    def decode(self, states: Tensor, mask: Tensor) -> list[list[int]]:
+        """The best tag ids of each sentence, as many as it has tokens."""
+
+    @abstractmethod
+    def confidences(self, states: Tensor, mask: Tensor, spans: Sequence[Sequence[Span]]) -> list[list[float]]:
+        """The probability of each given span; spans need not come from :meth:`decode` and may overlap."""
+
+
+def make_decoder(kind: DecoderKind, space: LabelSpace, size: int) -> Decoder:
+    """Build a decoder by name.
+
+    Args:
+        kind: ``crf``, ``softmax`` or ``prototypes``.
+        space: the label space whose tags it predicts.
+        size: width of the encoder states.
+
+    Example:
+        >>> make_decoder("crf", LabelSpace.of(["LOC"]), 8).project
+        Linear(in_features=8, out_features=5, bias=True)
+    """
+    from nershift.nn.crf import CRFDecoder
+    from nershift.nn.prototypes import PrototypeDecoder
+    from nershift.nn.softmax import SoftmaxDecoder
+
+    if kind == "crf":
+        return CRFDecoder(space, size)
+    if kind == "softmax":
+        return SoftmaxDecoder(space, size)
+    if kind == "prototypes":
+        return PrototypeDecoder(space, size)
+    raise ConfigError(
+        f"there is no decoder '{kind}'{nearest(kind, DECODERS)}", expected=f"one of: {', '.join(DECODERS)}"
+    )
+
+
+def span_tags(space: LabelSpace, span: Span) -> list[int]:
+    """The tag ids a span's tokens carry when nothing touches it on the left."""
+    size = span.end - span.start
+    return space.encode([Span(0, size, span.label)], size)
+
+
+def cut(ids: Tensor, mask: Tensor) -> list[list[int]]:
+    """Rows of ids without their padding, as plain lists."""
+    lengths = mask.sum(1).tolist()
+    return [row[:length] for row, length in zip(ids.tolist(), lengths, strict=True)]
+
+
+def widened(scores: Tensor) -> Tensor:
+    """At least single precision: what half-precision training computes its losses in."""
+    return scores.to(torch.promote_types(scores.dtype, torch.float32))

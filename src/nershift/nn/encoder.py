@@ -1,0 +1,64 @@
+"""What every encoder (θ of the papers) offers: sentences in, one state a token out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from nershift.text.surfaces import Surfaces
+
+
+class Encoder(nn.Module, ABC):
+    """Turns tokens into states ``[B, L, size]``.
+
+    Work is cut in three so that the costly parts are done once: :meth:`prepare` (once a sentence, kept),
+    :meth:`collate` (once a batch, on the CPU) and :meth:`forward` (on the device).
+    """
+
+    size: int  # of a state
+
+    @abstractmethod
+    def prepare(self, tokens: Sequence[str]) -> Any:
+        """Features of one sentence, to be kept and handed to :meth:`collate`."""
+
+    @abstractmethod
+    def collate(self, items: Sequence[Any]) -> dict[str, Tensor]:
+        """Tensors of a batch: the keyword arguments of :meth:`forward`, and ``mask [B, L]``."""
+
+    @abstractmethod
+    def forward(self, **inputs: Tensor) -> Tensor:
+        """States ``[B, L, size]``; what stands under padding is zero."""
+
+    @abstractmethod
+    def word_parameters(self) -> list[nn.Parameter]:
+        """The word (or sub-word) table, which may have a learning rate of its own."""
+
+    @abstractmethod
+    def learn_words(self, words: Iterable[str]) -> None:
+        """Make words of new training text trainable (an encoder with a fixed table does nothing)."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """JSON values from which ``rebuild`` of the same class makes an encoder of the same shape."""
+
+    @classmethod
+    @abstractmethod
+    def rebuild(cls, description: Mapping[str, Any], folder: str) -> Encoder:
+        """The inverse of :meth:`describe`; weights are loaded afterwards."""
+
+    def save_files(self, folder: str) -> None:  # noqa: B027 - most encoders have none
+        """Write what does not fit JSON or safetensors (a tokenizer's own files)."""
+
+    def forget_beyond(self, limit: int) -> None:
+        """Drop the cache of word forms once it holds more than ``limit``; features prepared before are void."""
+        if len(self.surfaces) > limit:
+            self.forget()
+
+    surfaces: Surfaces
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Start a new cache of word forms."""

@@ -1,0 +1,95 @@
+"""Words + characters → BiGRU or BiLSTM: the CNN-BiGRU encoder of MetaNER (eqs. 4-7) and its relatives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from nershift.config import EncoderConfig, build, to_dict
+from nershift.nn.chars import CharCNN
+from nershift.nn.encoder import Encoder
+from nershift.nn.words import WordTable
+from nershift.text.surfaces import Surfaces, Vocabulary
+
+
+class RecurrentEncoder(Encoder):
+    """``words`` holds the word vectors, ``characters`` the alphabet seen when the encoder was made."""
+
+    def __init__(self, config: EncoderConfig, words: WordTable, characters: Vocabulary) -> None:
+        super().__init__()
+        self.config = config
+        self.words = words
+        self.characters = characters
+        self.chars = CharCNN(config.chars, len(characters)) if config.chars.use else None
+        width = words.size + (self.chars.size if self.chars else 0)
+        cell = {"gru": nn.GRU, "lstm": nn.LSTM}[config.recurrent.cell]
+        self.recurrent = cell(
+            width, config.recurrent.size, config.recurrent.layers, batch_first=True, bidirectional=True
+        )
+        self.input_dropout = nn.Dropout(config.input_dropout)
+        self.dropout = nn.Dropout(config.dropout)
+        self.size = 2 * config.recurrent.size
+        self.forget()
+
+    def forget(self) -> None:
+        self.surfaces = Surfaces(self.words.vocabulary, self.characters, self.config.chars.max_length)
+
+    def prepare(self, tokens: Sequence[str]) -> np.ndarray:
+        return np.array(self.surfaces.numbers(tokens), dtype=np.int64)
+
+    def collate(self, items: Sequence[np.ndarray]) -> dict[str, Tensor]:
+        lengths = np.array([len(item) for item in items])
+        flat = np.concatenate(items)
+        forms, where = np.unique(flat, return_inverse=True)  # [U], [tokens]
+        rows, chars = self.surfaces.look_up(forms)  # [U], [U, W]
+        mask = torch.from_numpy(np.arange(lengths.max()) < lengths[:, None])  # [B, L]
+        padded = torch.zeros(mask.shape, dtype=torch.long)
+        padded[mask] = torch.from_numpy(where.reshape(-1))
+        return {"rows": rows, "chars": chars, "where": padded, "mask": mask, "lengths": torch.from_numpy(lengths)}
+
+    def embed(self, rows: Tensor, chars: Tensor, where: Tensor) -> Tensor:
+        """Input features ``[B, L, F]`` of the recurrent layer, computed once a distinct word."""
+        parts = [self.words(rows)[where]]
+        if self.chars is not None:
+            parts.append(self.dropout(self.chars(chars)[where]))
+        return self.input_dropout(torch.cat(parts, -1))
+
+    def contextualise(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """Recurrent states ``[B, L, size]`` of input features ``[B, L, F]``; zero under padding."""
+        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        states, _ = pad_packed_sequence(self.recurrent(packed)[0], batch_first=True, total_length=x.shape[1])
+        return self.dropout(states)
+
+    def forward(self, **inputs: Tensor) -> Tensor:
+        x = self.embed(inputs["rows"], inputs["chars"], inputs["where"])
+        return self.contextualise(x, inputs["lengths"])
+
+    def word_parameters(self) -> list[nn.Parameter]:
+        return [self.words.weight]
+
+    def learn_words(self, words: Iterable[str]) -> None:
+        words = list(words)
+        self.words.learn(w.lower() if self.config.words.lower else w for w in words)
+        self.characters.extend(sorted({c for w in words for c in w}))
+        if self.chars is not None:
+            self.chars.grow(len(self.characters))
+        self.forget()
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "kind": "recurrent",
+            "config": to_dict(self.config),
+            "words": self.words.describe(),
+            "characters": self.characters.words[2:],
+        }
+
+    @classmethod
+    def rebuild(cls, description: Mapping[str, Any], folder: str) -> RecurrentEncoder:
+        config = build(EncoderConfig, description["config"], f"{folder}/model.json")
+        words = WordTable.rebuild(description["words"])
+        return cls(config, words, Vocabulary(description["characters"]))

@@ -1,0 +1,204 @@
+"""Any transformers encoder: first sub-word of each word, long sentences in windows, characters beside it if asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from nershift.config import EncoderConfig, build, to_dict
+from nershift.errors import ConfigError, MissingExtraError
+from nershift.nn.chars import CharCNN
+from nershift.nn.encoder import Encoder
+from nershift.text.surfaces import Surfaces, Vocabulary
+from nershift.text.windows import windows
+
+# Architectures that count positions from behind the padding id, so that as many are lost.
+_OFFSET_POSITIONS = ("roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer")
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Sub-words of one sentence: ``ids`` of each window, and the (window, position) of each token."""
+
+    ids: tuple[tuple[int, ...], ...]
+    at: tuple[tuple[int, int], ...]
+    forms: np.ndarray
+
+
+def load_pretrained(name: str, folder: str | None = None) -> tuple[Any, Any]:
+    """Model and tokenizer of a local folder or hub name; with ``folder`` only their shapes, weights random."""
+    try:
+        from transformers import AutoConfig, AutoModel, AutoTokenizer
+    except ImportError:
+        raise MissingExtraError("transformers", "transformers", "a transformer encoder") from None
+    from safetensors import SafetensorError
+
+    def make_model(**options: Any) -> Any:
+        if folder:
+            return AutoModel.from_config(config, **options)
+        return AutoModel.from_pretrained(name, config=config, **options)
+
+    try:
+        config = AutoConfig.from_pretrained(folder or name)
+        # Tokenizers that mark the space before a word need to be told that words come one by one.
+        tokenizer = AutoTokenizer.from_pretrained(folder or name, use_fast=True, add_prefix_space=True)
+        try:
+            model = make_model(add_pooling_layer=False)
+        except TypeError:  # not every architecture has a pooling layer to leave out
+            model = make_model()
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise ConfigError(
+            f"cannot load an encoder from '{folder or name}': {(str(error) or repr(error)).splitlines()[0]}",
+            place="encoder.transformer.name",
+            expected="a folder with config.json, model.safetensors and tokenizer files, or a hub name",
+        ) from None
+    if not tokenizer.is_fast:
+        raise ConfigError(
+            f"the tokenizer of '{folder or name}' cannot say which word a sub-word comes from",
+            place="encoder.transformer.name",
+            expected="an encoder with a tokenizer.json",
+        )
+    return model.float(), tokenizer  # weights stored in half precision are trained in single
+
+
+class TransformerEncoder(Encoder):
+    def __init__(self, config: EncoderConfig, model: Any, tokenizer: Any, characters: Vocabulary) -> None:
+        super().__init__()
+        self.config, self.model, self.tokenizer, self.characters = config, model, tokenizer, characters
+        self.chars = CharCNN(config.chars, len(characters)) if config.chars.use else None
+        self.dropout = nn.Dropout(config.dropout)
+        self.size = model.config.hidden_size + (self.chars.size if self.chars else 0)
+        special = tokenizer("")["input_ids"]
+        self.before, self.after = tuple(special[: len(special) // 2]), tuple(special[len(special) // 2 :])
+        self.pad = tokenizer.pad_token_id or 0
+        self.room = self._room()
+        self._freeze()
+        self.forget()
+
+    def _room(self) -> int:
+        """Sub-words of words that fit a window: what the settings ask for, within what the model can take."""
+        positions = (
+            getattr(self.model.config, "max_position_embeddings", None) or self.config.transformer.max_pieces
+        )
+        if self.model.config.model_type in _OFFSET_POSITIONS:
+            positions -= self.pad + 1
+        room = min(self.config.transformer.max_pieces, positions) - len(self.before) - len(self.after)
+        if room < 1:
+            raise ConfigError(
+                f"a window of {self.config.transformer.max_pieces} sub-words has no room for a word",
+                place="encoder.transformer.max_pieces",
+                expected=f"more than {len(self.before) + len(self.after)}",
+            )
+        return room
+
+    def _freeze(self) -> None:
+        settings = self.config.transformer
+        if settings.freeze_embeddings:
+            self.model.get_input_embeddings().requires_grad_(False)
+            if hasattr(self.model, "embeddings"):
+                self.model.embeddings.requires_grad_(False)
+        if settings.freeze_layers:
+            self.layers()[: settings.freeze_layers].requires_grad_(False)
+
+    def layers(self) -> nn.ModuleList:
+        """The stack of transformer layers, bottom first."""
+        depth = self.model.config.num_hidden_layers
+        for module in self.model.modules():
+            if isinstance(module, nn.ModuleList) and len(module) == depth:
+                return module
+        raise ConfigError(
+            f"{type(self.model).__name__} has no stack of {depth} layers",
+            place="encoder.transformer.freeze_layers",
+            fix="leave freeze_layers at 0 for this encoder",
+        )
+
+    def forget(self) -> None:
+        self.surfaces = Surfaces(Vocabulary(), self.characters, self.config.chars.max_length)
+
+    def prepare(self, tokens: Sequence[str]) -> Pieces:
+        encoded = self.tokenizer(list(tokens), is_split_into_words=True, add_special_tokens=False)
+        pieces: list[list[int]] = [[] for _ in tokens]
+        for piece, word in zip(encoded["input_ids"], encoded.word_ids(), strict=True):
+            pieces[word].append(piece)
+        unknown = [self.tokenizer.unk_token_id if self.tokenizer.unk_token_id is not None else self.pad]
+        # A word without sub-words (a lone control character) is shown as unknown; a word of more sub-words
+        # than the window has room for is shown by its first ones, of which only the very first is read.
+        pieces = [(p or unknown)[: self.room] for p in pieces]
+        ids, at = [], []
+        for n, window in enumerate(
+            windows([len(p) for p in pieces], self.room, self.config.transformer.overlap)
+        ):
+            shown = list(self.before)
+            for i in range(window.start, window.end):
+                if window.emit_start <= i < window.emit_end:
+                    at.append((n, len(shown)))
+                shown += pieces[i]
+            ids.append((*shown, *self.after))
+        forms = (
+            np.array(self.surfaces.numbers(tokens), dtype=np.int64) if self.chars is not None else np.empty(0)
+        )
+        return Pieces(tuple(ids), tuple(at), forms)
+
+    def collate(self, items: Sequence[Pieces]) -> dict[str, Tensor]:
+        longest = max(len(w) for item in items for w in item.ids)
+        ids = torch.full((sum(len(item.ids) for item in items), longest), self.pad)  # [N windows, S]
+        attention = torch.zeros_like(ids)
+        mask = torch.zeros(len(items), max(len(item.at) for item in items), dtype=torch.bool)  # [B, L]
+        where = torch.zeros(mask.shape, dtype=torch.long)
+        row = 0
+        for b, item in enumerate(items):
+            flat = [(row + n) * longest + p for n, p in item.at]
+            where[b, : len(flat)] = torch.tensor(flat)
+            mask[b, : len(flat)] = True
+            for window in item.ids:
+                ids[row, : len(window)] = torch.tensor(window)
+                attention[row, : len(window)] = 1
+                row += 1
+        out = {"input_ids": ids, "attention_mask": attention, "where": where, "mask": mask}
+        if self.chars is not None:
+            forms, inverse = np.unique(np.concatenate([item.forms for item in items]), return_inverse=True)
+            out["form"] = torch.zeros(mask.shape, dtype=torch.long)
+            out["form"][mask] = torch.from_numpy(inverse.reshape(-1))
+            out["chars"] = self.surfaces.look_up(forms)[1]
+        return out
+
+    def forward(self, **inputs: Tensor) -> Tensor:
+        hidden = self.model(
+            input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]
+        ).last_hidden_state  # [N, S, H]
+        states = hidden.flatten(0, 1)[inputs["where"]]  # [B, L, H]
+        if self.chars is not None:
+            states = torch.cat([states, self.chars(inputs["chars"])[inputs["form"]]], -1)
+        return self.dropout(states) * inputs["mask"][..., None]
+
+    def word_parameters(self) -> list[nn.Parameter]:
+        return list(self.model.get_input_embeddings().parameters())
+
+    def learn_words(self, words: Iterable[str]) -> None:
+        if self.chars is not None:
+            self.characters.extend(sorted({c for w in words for c in w}))
+            self.chars.grow(len(self.characters))
+            self.forget()
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "kind": "transformer",
+            "config": to_dict(self.config),
+            "characters": self.characters.words[2:],
+        }
+
+    def save_files(self, folder: str) -> None:
+        self.model.config.save_pretrained(Path(folder, "encoder"))
+        self.tokenizer.save_pretrained(Path(folder, "encoder"))
+
+    @classmethod
+    def rebuild(cls, description: Mapping[str, Any], folder: str) -> TransformerEncoder:
+        config = build(EncoderConfig, description["config"], f"{folder}/model.json")
+        model, tokenizer = load_pretrained(config.transformer.name, str(Path(folder, "encoder")))
+        return cls(config, model, tokenizer, Vocabulary(description["characters"]))

@@ -1,0 +1,318 @@
+"""Runs: from corpora and settings to a folder with a tagger, scores and predictions. What the command line calls."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nershift import __version__
+from nershift.config import Config, build, merge, to_dict
+from nershift.data.corpus import Corpus
+from nershift.data.spans import Sentence
+from nershift.deploy.tagger import Tagger
+from nershift.errors import CheckpointError, ConfigError, SetupError
+from nershift.eval.metrics import score, sentence_counts
+from nershift.eval.predictions import read_predictions, write_predictions
+from nershift.eval.stats import bootstrap_f1
+from nershift.methods import get_method
+from nershift.methods.base import Method, Setup
+from nershift.nn.model import TaggingModel
+from nershift.nn.store import load_model, save_model
+from nershift.storage import clear_leftovers, write_text
+from nershift.tasks.subsets import subset
+from nershift.train.journal import Journal
+from nershift.train.loop import Loop
+from nershift.train.phase import Phase
+from nershift.train.processes import Processes
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run folder."""
+
+    folder: Path
+    metrics: dict[str, Any]
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Run:
+        path = Path(folder) / "metrics.json"
+        if not path.exists():
+            raise CheckpointError(
+                "not a finished run", place=str(folder), expected="a folder with metrics.json"
+            )
+        return cls(Path(folder), json.loads(path.read_text(encoding="utf-8")))
+
+    @property
+    def f1(self) -> float:
+        """Micro F1 on test."""
+        if "test" not in self.metrics:
+            raise CheckpointError("was not scored: its target has no test split", place=str(self.folder))
+        return float(self.metrics["test"]["f1"])
+
+    def tagger(self) -> Tagger:
+        return Tagger.load(self.folder)
+
+    def predictions(self) -> tuple[list[Sentence], list[Sentence]]:
+        """Gold and predicted test sentences."""
+        return read_predictions(self.folder / "predictions.jsonl")
+
+
+def resolve(method: str, settings: Mapping[str, Any] | None = None, seed: int | None = None) -> Config:
+    """Defaults, then the method's preset, then the user's settings."""
+    cls = get_method(method)
+    values = dict(settings or {})
+    preset = str(values.get("preset", "paper"))
+    if preset not in cls.presets:
+        raise ConfigError(
+            f"method '{method}' has no preset '{preset}'", place="preset", expected=" | ".join(cls.presets)
+        )
+    values = merge(merge(dict(cls.presets[preset]), values), {"method": method})
+    if seed is not None:
+        values["seed"] = seed
+    config = build(Config, values)
+    options = build(cls.Options, config.options, "config.options")
+    return dataclasses.replace(config, options=to_dict(options))
+
+
+def transfer(
+    method: str,
+    target: Corpus,
+    sources: Sequence[Corpus] = (),
+    *,
+    out: str | Path,
+    raw: Mapping[str, Sequence[Sentence]] | None = None,
+    shots: int | None = None,
+    ratio: float | None = None,
+    start: str | Path | None = None,
+    config: Mapping[str, Any] | None = None,
+    seed: int | None = None,
+    overwrite: bool = False,
+    quiet: bool = False,
+    report: bool = True,
+) -> Run:
+    """Train a tagger for ``target`` with ``method`` and write a run folder; resumes an interrupted one.
+
+    Args:
+        sources: labelled corpora of other domains.
+        raw: unlabelled sentences by domain.
+        shots: use only so many labelled target sentences (``ratio``: such a share); nested for one seed.
+        start: a folder written by :func:`pretrain`, in place of the method's own pre-training.
+        config: settings over the method's preset, nested as in ``config.yaml``.
+        overwrite: throw away what an earlier run left in ``out``.
+        report: also write ``report.html`` and its kin.
+    """
+    settings = resolve(method, config, seed)
+    cls = get_method(method)
+    setup = _setup(cls, settings, target, sources, raw, shots, ratio, start is not None)
+    identity = _identity(setup, shots, ratio, start)
+    with Processes(settings.device) as processes:
+        folder = _open_folder(Path(out), identity, overwrite, processes)
+        if (folder / "metrics.json").exists():
+            return Run.open(folder)
+        task = cls(setup)
+        task.check()
+        began = time.monotonic()
+        with Journal(folder, quiet=quiet, tensorboard=settings.tensorboard, main=processes.main) as journal:
+            model, phases = None, {}
+            if start is not None:
+                model = _pretrained(Path(start), settings).to(processes.device)
+            elif (phase := task.pretrain()) is not None:
+                model = _run(phase, folder, processes, journal, phases)
+            if (phase := task.train(model)) is not None:
+                model = _run(phase, folder, processes, journal, phases)
+        if model is None:
+            raise SetupError(
+                f"method '{method}' has nothing to train", fix="give it --source or --target corpora"
+            )
+        tagger = Tagger(task.finish(model), {"method": method, "seed": settings.seed, "target": target.name})
+        if processes.main:
+            _write_results(folder, tagger, setup, identity, phases, time.monotonic() - began)
+            if report:
+                write_report(folder)
+        processes.wait()
+    return Run.open(folder)
+
+
+def adapt(
+    start: str | Path, target: Corpus, *, config: Mapping[str, Any] | None = None, **settings: Any
+) -> Run:
+    """:func:`transfer` from a folder that :func:`pretrain` wrote, with its method and encoder."""
+    model, meta = load_model(Path(start))
+    if "method" not in meta:
+        raise CheckpointError(
+            "was not written by pretrain", place=str(start), fix="nershift pretrain --method …"
+        )
+    values = merge({"encoder": model.encoder.describe()["config"]}, config or {})
+    return transfer(str(meta["method"]), target, start=start, config=values, **settings)
+
+
+def pretrain(
+    method: str,
+    sources: Sequence[Corpus],
+    *,
+    out: str | Path,
+    raw: Mapping[str, Sequence[Sentence]] | None = None,
+    config: Mapping[str, Any] | None = None,
+    seed: int | None = None,
+    overwrite: bool = False,
+    quiet: bool = False,
+) -> Path:
+    """Learn from the sources alone; the folder adapts to any target and label space."""
+    settings = resolve(method, config, seed)
+    cls = get_method(method)
+    setup = _setup(cls, settings, None, sources, raw, None, None, False)
+    identity = _identity(setup, None, None, None)
+    with Processes(settings.device) as processes:
+        folder = _open_folder(Path(out), identity, overwrite, processes)
+        if (folder / "model.json").exists():
+            return folder
+        task = cls(setup)
+        task.check()
+        phase = task.pretrain()
+        if phase is None:
+            raise SetupError(
+                f"method '{method}' learns sources and target together",
+                fix=f"nershift transfer --method {method} --source … --target …",
+            )
+        phases: dict[str, Any] = {}
+        with Journal(folder, quiet=quiet, tensorboard=settings.tensorboard, main=processes.main) as journal:
+            model = _run(phase, folder, processes, journal, phases)
+        if processes.main:
+            save_model(folder, model, {"method": method, "seed": settings.seed, "phases": phases})
+            shutil.rmtree(folder / "state", ignore_errors=True)
+        processes.wait()
+    return folder
+
+
+def _setup(
+    cls: type[Method],
+    config: Config,
+    target: Corpus | None,
+    sources: Sequence[Corpus],
+    raw: Mapping[str, Sequence[Sentence]] | None,
+    shots: int | None,
+    ratio: float | None,
+    pretrained: bool,
+) -> Setup:
+    types: tuple[str, ...] = ()
+    if target is not None:
+        labelled = [s for name in ("train", "dev") for s in target.splits.get(name, ())]
+        types = tuple(sorted({span.label for s in labelled for span in s.spans}))
+        if shots is not None or ratio is not None:
+            target = target.with_splits(
+                train=subset(target.train, shots=shots, ratio=ratio, seed=config.seed)
+            )
+    options = build(cls.Options, config.options, "config.options")
+    return Setup(config, options, target, types, tuple(sources), dict(raw or {}), pretrained)
+
+
+def _identity(
+    setup: Setup, shots: int | None, ratio: float | None, start: str | Path | None
+) -> dict[str, Any]:
+    """Everything that decides the result: written as config.yaml, compared before resuming."""
+    data: dict[str, Any] = {"sources": {c.name: c.digest()[:16] for c in setup.sources}}
+    if setup.target is not None:
+        data |= {"target": setup.target.name, "target_digest": setup.target.digest()[:16]}
+    data |= {"shots": shots, "ratio": ratio, "start": str(start) if start else None}
+    data["raw"] = {name: Corpus(name, {"raw": tuple(rows)}).digest()[:16] for name, rows in setup.raw.items()}
+    return to_dict(setup.config) | {"data": data}
+
+
+def _open_folder(out: Path, identity: Mapping[str, Any], overwrite: bool, processes: Processes) -> Path:
+    """The folder of this very run, new or to be resumed; another run's folder is refused."""
+    import yaml
+
+    text = yaml.safe_dump(dict(identity), sort_keys=False, allow_unicode=True)
+    path = out / "config.yaml"
+    if processes.main:
+        if overwrite and path.exists():  # never a folder that no run has written
+            shutil.rmtree(out)
+        for folder in (out, out / "state"):
+            clear_leftovers(folder)
+        if path.exists():
+            before = path.read_text(encoding="utf-8")
+            if before != text:
+                changed = [
+                    x for x in difflib.ndiff(before.split("\n"), text.split("\n")) if x[:2] in ("- ", "+ ")
+                ]
+                raise CheckpointError(
+                    "holds a run with other settings or data:\n    " + "\n    ".join(changed[:8]),
+                    place=str(out),
+                    fix="choose another --out, or --overwrite to throw the old run away",
+                )
+        elif out.exists() and any(out.iterdir()):
+            raise CheckpointError(
+                "is not empty and holds no run", place=str(out), fix="choose another --out, or empty it"
+            )
+        write_text(path, text)
+    processes.wait()
+    return out
+
+
+def _pretrained(folder: Path, config: Config) -> TaggingModel:
+    model, meta = load_model(folder)
+    found, asked = model.encoder.describe()["config"], to_dict(config.encoder)
+    for key in ("kind", "recurrent"):
+        if found[key] != asked[key]:
+            raise CheckpointError(
+                f"was pretrained with encoder.{key} = {found[key]}",
+                place=str(folder),
+                expected=f"{asked[key]} as the settings of this run say",
+                fix=f"leave encoder settings away, or pretrain again (it was made by method {meta.get('method')})",
+            )
+    return model
+
+
+def _run(
+    phase: Phase, folder: Path, processes: Processes, journal: Journal, phases: dict[str, Any]
+) -> TaggingModel:
+    phase.model.to(processes.device)
+    result = Loop(phase, folder / "state", processes, journal).run()
+    phases[phase.name] = {"steps": result.step, "best_step": result.best_step, "dev_f1": result.best}
+    return phase.model
+
+
+def _write_results(
+    folder: Path,
+    tagger: Tagger,
+    setup: Setup,
+    identity: Mapping[str, Any],
+    phases: Mapping[str, Any],
+    seconds: float,
+) -> None:
+    """Tagger, predictions, and last of all metrics.json, whose presence says that the run is finished."""
+    assert setup.target is not None
+    splits = setup.target.splits
+    metrics: dict[str, Any] = {
+        "method": setup.config.method,
+        "preset": setup.config.preset,
+        "seed": setup.config.seed,
+        "target": setup.target.name,
+        "sources": [c.name for c in setup.sources],
+        "labelled": len(splits.get("train", ())),
+        "data": identity["data"],
+        "selection": "best dev F1" if splits.get("dev") else "last",
+        "phases": dict(phases),
+        "seconds": round(seconds, 2),
+        "device": str(tagger.model.device),
+        "version": __version__,
+    }
+    batch_size = setup.config.train.eval_batch_size
+    for name in ("dev", "test"):
+        if gold := splits.get(name):
+            pred = tagger.tag_sentences(gold, batch_size)
+            interval = bootstrap_f1(sentence_counts(gold, pred))
+            metrics[name] = score(gold, pred).to_dict() | {"interval": [interval.low, interval.high]}
+            if name == "test":
+                write_predictions(folder / "predictions.jsonl", gold, pred)
+    tagger.meta["metrics"] = {k: metrics[k]["f1"] for k in ("dev", "test") if k in metrics}
+    tagger.save(folder)
+    write_text(folder / "metrics.json", json.dumps(metrics, indent=1))
+    shutil.rmtree(folder / "state", ignore_errors=True)

@@ -1,0 +1,86 @@
+"""Files that are whole or absent: everything is written beside its place and moved there in one go."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from nershift.errors import CheckpointError, DataError
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a path beside ``path`` to write a file or folder to; flushed to disk, it replaces ``path`` on success only."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        if path.is_dir():
+            old = path.with_name(f".{path.name}.{os.getpid()}.old")
+            path.rename(old)
+            temporary.rename(path)
+            shutil.rmtree(old)
+        else:
+            if temporary.is_file():
+                with open(temporary, "rb+") as file:
+                    os.fsync(file.fileno())
+            os.replace(temporary, path)
+    except OSError as error:
+        raise DataError(
+            f"cannot be written ({error.strerror or error})", place=str(path), fix="check the folder and its rights"
+        ) from None
+    finally:
+        if temporary.is_dir():
+            shutil.rmtree(temporary, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+
+def replace_file(path: Path, write: Callable[[Path], object]) -> None:
+    """Call ``write(temporary)``, and let what it wrote take the place of ``path`` in one go."""
+    with replacing(path) as temporary:
+        write(temporary)
+
+
+def clear_leftovers(folder: Path) -> None:
+    """Remove the temporary files that a killed process left in a folder and below it."""
+    for pattern in (".*.tmp", ".*.old"):
+        for path in folder.rglob(pattern):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    replace_file(path, lambda p: p.write_text(text, encoding="utf-8"))
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Any], meta: Mapping[str, Any]) -> None:
+    from safetensors.torch import save_file
+
+    flat = {k: v.detach().to("cpu").contiguous() for k, v in tensors.items()}
+    replace_file(path, lambda p: save_file(flat, p, metadata={"nershift": json.dumps(meta)}))
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            meta = json.loads((file.metadata() or {}).get("nershift", "{}"))
+            return {k: file.get_tensor(k) for k in file.keys()}, meta  # noqa: SIM118 - not a dict
+    except FileNotFoundError:
+        raise CheckpointError("no such file", place=str(path)) from None
+    except (SafetensorError, json.JSONDecodeError, OSError) as error:
+        raise CheckpointError(
+            f"not a readable safetensors file ({error})",
+            place=str(path),
+            fix="remove the run folder and start again, or restore the file",
+        ) from None

@@ -1,0 +1,226 @@
+"""The text layout of word vectors: first line, columns, and what can be wrong with a row."""
+
+from __future__ import annotations
+
+import gzip
+import warnings
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from nershift.data.formats.files import write_bytes
+from nershift.data.problems import Problem, Problems
+from nershift.errors import DataError
+
+LOOKED_AT = 64  # lines from which the number of columns is taken when there is no first line that tells it
+GZIP, ZIP, BOM = b"\x1f\x8b", b"PK\x03\x04", b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class VectorFile:
+    """A vector file whose layout is known; nothing is held open between calls."""
+
+    path: Path
+    dim: int
+    declared: int | None
+    """Number of rows that the first line promises, if there is such a line."""
+    separator: bytes
+
+    @classmethod
+    def open(cls, path: str | Path) -> VectorFile:
+        """Look at the beginning of a file and find its layout."""
+        path = Path(path)
+        top = [line for _, line in islice(_lines(path), LOOKED_AT + 1)]
+        if not top:
+            raise DataError("the file is empty", place=str(path), expected="a word and its numbers a line")
+        first = top[0].split()
+        if len(first) == 2 and all(part.isdigit() for part in first):
+            header, body = (int(first[0]), int(first[1])), top[1:]
+        else:
+            header, body = None, top
+        separator = b"\t" if body and b" " not in body[0] else b" "
+        if header is not None:
+            rows, dim = header
+        else:
+            sizes = Counter(line.count(separator) for line in body)
+            rows, dim = None, min(sizes, key=lambda size: (-sizes[size], size))
+        if dim < 1 or any(b"\0" in line for line in body):
+            raise DataError(
+                "this is not a text file of word vectors",
+                place=str(path),
+                expected="a word and its numbers a line, separated by single spaces",
+                fix="convert a binary file (.bin) to the text format first",
+            )
+        return cls(path, dim, rows, separator)
+
+    def rows(self, problems: Problems, limit: int | None) -> Iterator[tuple[int, str, bytes]]:
+        """Line number, word and the text of the numbers, of each row that has the right number of columns.
+
+        A row that is not as it should be is a problem even where a caller has no use for its word.
+        """
+        seen = 0
+        for line, content in islice(_lines(self.path), 0 if self.declared is None else 1, None):
+            if seen == limit:
+                return
+            seen += 1
+            place = f"{self.path}:{line}"
+            extra = content.count(self.separator) - self.dim
+            if extra == 0:
+                head, _, numbers = content.partition(self.separator)
+            elif extra > 0 and not all(map(_is_number, content.split(self.separator, extra + 1)[1:-1])):
+                head, *columns = content.rsplit(self.separator, self.dim)
+                numbers = b" ".join(columns)
+            else:
+                problems.add(self._ragged(place, self.dim + extra))
+                continue
+            try:
+                word = head.decode("utf-8")
+            except UnicodeDecodeError:
+                problems.add(_not_utf8(place, head))
+                continue
+            if not word:
+                problems.add(_no_word(place))
+                continue
+            yield line, word, numbers
+        if self.declared is not None and limit is None and seen != self.declared:
+            problems.add(
+                Problem(
+                    "number of rows",
+                    f"{self.path}:1",
+                    f"the first line says {self.declared:,} rows, the file has {seen:,}",
+                    fix="fetch the file again if it was cut off, or correct its first line",
+                    repair="the rows that are there are used",
+                )
+            )
+
+    def _ragged(self, place: str, found: int) -> Problem:
+        return Problem(
+            "number of columns",
+            place,
+            f"a row with {found} numbers",
+            expected=f"{self.dim} numbers as in "
+            + ("the first line of the file" if self.declared is not None else "most of its first rows"),
+            fix="correct or remove the row, or read with repair; a cut-off last row means a broken download",
+            repair="the row is left out",
+        )
+
+
+def parse_rows(
+    rows: Sequence[tuple[int, str, bytes]], file: VectorFile, problems: Problems
+) -> tuple[npt.NDArray[np.float32], list[str]]:
+    """Turn the text of rows into a matrix [good rows, dim] and name the words whose rows are left out."""
+    flat = _numbers(b" ".join(numbers for _, _, numbers in rows))
+    if flat.size == len(rows) * file.dim:
+        matrix = flat.reshape(len(rows), file.dim)
+    else:  # something is no number: look for it row by row, marking such rows by NaN
+        matrix = np.full((len(rows), file.dim), np.nan, dtype=np.float32)
+        for i, (_, _, numbers) in enumerate(rows):
+            one = _numbers(numbers)
+            if one.size == file.dim:
+                matrix[i] = one
+    good = np.isfinite(matrix).all(axis=1)
+    bad = []
+    for i in np.flatnonzero(~good).tolist():
+        line, word, numbers = rows[i]
+        culprit = next((part for part in numbers.split(b" ") if not _is_finite(part)), numbers)
+        problems.add(
+            Problem(
+                "not a number",
+                f"{file.path}:{line}",
+                f"'{culprit[:40].decode('utf-8', 'replace')}' in the vector of '{word}'",
+                expected="finite numbers",
+                fix="correct or remove the row, or read with repair",
+                repair="the row is left out",
+            )
+        )
+        bad.append(word)
+    return (matrix[good] if bad else matrix), bad
+
+
+def write_rows(path: str | Path, dim: int, rows: Iterable[tuple[str, bytes]]) -> None:
+    """Write rows below a first line ``rows columns``; equal rows give equal files, gzipped or not."""
+    body = [word.encode() + b" " + numbers + b"\n" for word, numbers in rows]
+    text = b"".join([f"{len(body)} {dim}\n".encode(), *body])
+    path = Path(path)
+    write_bytes(path, gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Numbered lines without their ends. Blank lines carry nothing and are passed over."""
+    try:
+        with _open(path) as file:
+            for number, line in enumerate(file, 1):
+                line = line.rstrip(b" \t\r\n")
+                if number == 1:
+                    line = line.removeprefix(BOM)
+                if line:
+                    yield number, line
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(
+            f"the gzipped file is broken ({error})", place=str(path), fix="fetch the file again"
+        ) from error
+    except OSError as error:
+        raise DataError(
+            f"the file cannot be read ({error.strerror or error})", place=str(path), fix="check the path"
+        ) from error
+
+
+def _open(path: Path) -> BinaryIO:
+    with path.open("rb") as file:
+        magic = file.read(4)
+    if magic == ZIP:
+        raise DataError("this is a zip archive", place=str(path), fix="unpack it and name a file in it")
+    if magic.startswith(GZIP):
+        return cast(BinaryIO, gzip.open(path, "rb"))
+    return path.open("rb")
+
+
+def _numbers(text: bytes) -> npt.NDArray[np.float32]:
+    """As many numbers as can be read from the beginning of a text."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        try:
+            return np.fromstring(text, dtype=np.float32, sep=" ")
+        except ValueError:  # what the deprecation announces
+            return np.empty(0, dtype=np.float32)
+
+
+def _is_number(text: bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_finite(text: bytes) -> bool:
+    return _is_number(text) and abs(float(text)) <= float(np.finfo(np.float32).max)
+
+
+def _not_utf8(place: str, word: bytes) -> Problem:
+    return Problem(
+        "encoding",
+        place,
+        f"a word that is not UTF-8: {word[:40]!r}",
+        expected="UTF-8",
+        fix="convert the file to UTF-8, or read with repair",
+        repair="the row is left out",
+    )
+
+
+def _no_word(place: str) -> Problem:
+    return Problem(
+        "no word",
+        place,
+        "numbers without a word",
+        expected="a word, then its numbers",
+        fix="remove the row, or read with repair",
+        repair="the row is left out",
+    )

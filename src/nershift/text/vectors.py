@@ -1,0 +1,218 @@
+"""Word vectors from text files (GloVe, word2vec, fastText) and the rule by which a token finds its row."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from nershift.data.problems import Problem, Problems
+from nershift.errors import DataError
+from nershift.text.vector_file import VectorFile, parse_rows, write_rows
+
+Rule = Literal["exact", "lower", "digits"]
+RULES: tuple[Rule, ...] = ("exact", "lower", "digits")
+CHUNK = 8192  # rows parsed at once: large enough for numpy, small enough to hold as text
+
+_DIGIT = re.compile(r"\d")
+
+
+def lookup_forms(word: str) -> tuple[tuple[str, Rule], ...]:
+    """The forms of a word in the order in which they are looked up, each with the rule it stands for.
+
+    Example:
+        >>> [form for form, _ in lookup_forms("BA2490")]
+        ['BA2490', 'ba2490', 'BA0000', 'ba0000']
+    """
+    zeros = _DIGIT.sub("0", word)
+    return ((word, "exact"), (word.lower(), "lower"), (zeros, "digits"), (zeros.lower(), "digits"))
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How much of a text the vectors know: distinct words and running tokens, by the rule that found them."""
+
+    words: Counter[str]
+    tokens: Counter[str]
+    missing: tuple[str, ...]
+    """The ten most frequent words without a vector, in order."""
+
+    @property
+    def word_share(self) -> float:
+        return 1 - self.words["none"] / max(1, self.words.total())
+
+    @property
+    def token_share(self) -> float:
+        return 1 - self.tokens["none"] / max(1, self.tokens.total())
+
+    def __str__(self) -> str:
+        total = max(1, self.tokens.total())
+        by_rule = ", ".join(f"{rule} {self.tokens[rule] / total:.1%}" for rule in (*RULES, "none"))
+        return (
+            f"vectors for {self.word_share:.1%} of {self.words.total():,} words and "
+            f"{self.token_share:.1%} of {self.tokens.total():,} tokens ({by_rule})"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """Words and their rows, in file order.
+
+    Example:
+        >>> v = Vectors(["paris", "B-00"], np.eye(2, dtype=np.float32))
+        >>> v.find("Paris"), v.match("B-52"), v.find("Rome")
+        (0, (1, 'digits'), None)
+    """
+
+    words: list[str]
+    matrix: npt.NDArray[np.float32]  # [words, dim]
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        return {word: i for i, word in enumerate(self.words)}
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def dim(self) -> int:
+        return int(self.matrix.shape[1])
+
+    def find(self, word: str) -> int | None:
+        """The row of a word: as written, else lower-cased, else with digits made 0 (as is, then lower)."""
+        found = self.match(word)
+        return None if found is None else found[0]
+
+    def match(self, word: str) -> tuple[int, Rule] | None:
+        """The row of a word with the rule that found it."""
+        for form, rule in lookup_forms(word):
+            row = self.index.get(form)
+            if row is not None:
+                return row, rule
+        return None
+
+    def coverage(self, words: Mapping[str, int]) -> Coverage:
+        """Look up counted words; pass a :class:`~collections.Counter` of the tokens of a corpus."""
+        types: Counter[str] = Counter()
+        tokens: Counter[str] = Counter()
+        missing: Counter[str] = Counter()
+        for word, count in words.items():
+            found = self.match(word)
+            rule = found[1] if found else "none"
+            types[rule] += 1
+            tokens[rule] += count
+            if found is None:
+                missing[word] = count
+        return Coverage(types, tokens, tuple(word for word, _ in missing.most_common(10)))
+
+
+def read_vectors(
+    path: str | Path,
+    keep: Callable[[str], bool] | Collection[str] | None = None,
+    limit: int | None = None,
+    problems: Problems | None = None,
+) -> Vectors:
+    """Read a text file of word vectors, plain or gzipped, with or without a first line ``rows columns``.
+
+    A word may itself hold spaces: the last columns are the numbers, what stands before them is the word.
+
+    Args:
+        path: the file.
+        keep: which rows to keep. A collection of words keeps each row under which one of them is looked up:
+            :meth:`Vectors.find` gives these words what it would have given them on the whole file.
+        limit: read this many rows only. The usual files are sorted by frequency.
+        problems: with ``repair=True``, unusable rows are left out and noted; by default the first raises.
+
+    Raises:
+        DataError: for a file that is missing, binary, cut off, or without usable rows; unless repaired, also
+            for a word that is not UTF-8 or comes twice, a row with too few, too many or non-finite numbers.
+    """
+    problems = Problems() if problems is None else problems
+    file = VectorFile.open(path)
+    seen: dict[str, int] = {}  # word -> line; of a word that comes twice the first row counts, usable or not
+    unusable: set[str] = set()
+    blocks: list[npt.NDArray[np.float32]] = []
+    chunk: list[tuple[int, str, bytes]] = []
+
+    def flush() -> None:
+        matrix, bad = parse_rows(chunk, file, problems)
+        unusable.update(bad)
+        blocks.append(matrix)
+        chunk.clear()
+
+    wanted = _wanted(keep)
+    for line, word, numbers in file.rows(problems, limit):
+        if wanted is not None and not wanted(word):
+            continue
+        if word in seen:
+            problems.add(_repeated(file, line, word, seen[word]))
+            continue
+        seen[word] = line
+        chunk.append((line, word, numbers))
+        if len(chunk) == CHUNK:
+            flush()
+    flush()
+    words = [word for word in seen if word not in unusable]
+    if not words and keep is None:
+        raise DataError("no usable row", place=str(path), expected="a word and its numbers a line")
+    return Vectors(words, np.concatenate(blocks))
+
+
+def prune(
+    path: str | Path, words: Iterable[str], out: str | Path, problems: Problems | None = None
+) -> Coverage:
+    """Write the part of a vector file that the given words look up: for these words nothing changes.
+
+    Rows are copied as text below a first line ``rows columns``. An ``out`` ending in ``.gz`` is gzipped.
+
+    Args:
+        path: the vector file.
+        words: the words of all corpora that will be used; a ``Counter`` of them also gives token shares.
+        out: the file to write.
+        problems: as for :func:`read_vectors`.
+
+    Returns:
+        What the file knows of the words; the pruned one knows just as much.
+    """
+    counts = words if isinstance(words, Mapping) else Counter(words)
+    problems = Problems() if problems is None else problems
+    known = read_vectors(path, counts.keys(), problems=problems)
+    used = {known.words[i] for i in map(known.find, counts) if i is not None}
+    if not used:
+        raise DataError(
+            f"the file has a vector for none of the {len(counts)} words",
+            place=str(path),
+            fix="check that it is of the same language and script as the corpora",
+        )
+    file = VectorFile.open(path)
+    quiet = Problems(repair=True)  # all were reported by the first reading
+    rows: dict[str, bytes] = {}
+    for _, word, numbers in file.rows(quiet, None):
+        if word in used:
+            rows.setdefault(word, numbers)
+    write_rows(out, file.dim, rows.items())
+    return known.coverage(counts)
+
+
+def _wanted(keep: Callable[[str], bool] | Collection[str] | None) -> Callable[[str], bool] | None:
+    if keep is None or callable(keep):
+        return keep
+    return {form for word in keep for form, _ in lookup_forms(word)}.__contains__
+
+
+def _repeated(file: VectorFile, line: int, word: str, first: int) -> Problem:
+    return Problem(
+        "repeated word",
+        f"{file.path}:{line}",
+        f"the word '{word}' already has a vector in line {first}",
+        expected="one row a word",
+        fix="remove one of the two rows, or read with repair",
+        repair="the first row counts",
+    )

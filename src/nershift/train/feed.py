@@ -1,0 +1,75 @@
+"""Endless batches of one set of sentences; batch k is a function of the seed and k alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nershift.data.spans import Sentence
+from nershift.errors import SetupError
+from nershift.nn.model import Batch, TaggingModel
+from nershift.train.seeding import generator
+
+_POOL = 50  # batches whose sentences are sorted by length together
+
+
+class Feed:
+    """Batches for the decoder ``key``, of like length, shuffled anew each epoch.
+
+    Args:
+        key: name of the decoder (for raw text: of the domain).
+        labelled: whether batches carry tags.
+    """
+
+    def __init__(
+        self,
+        model: TaggingModel,
+        key: str,
+        sentences: Sequence[Sentence],
+        batch_size: int,
+        seed: int,
+        labelled: bool = True,
+    ) -> None:
+        self.model, self.key, self.batch_size, self.seed = model, key, batch_size, seed
+        self.sentences = [s for s in sentences if len(s)]
+        if not self.sentences:
+            raise SetupError(
+                f"no sentences to train on in '{key}'", fix="check the files with `nershift check`"
+            )
+        self._prepared = [model.encoder.prepare(s.tokens) for s in self.sentences]
+        self._tags = [model.encode_tags(key, s) for s in self.sentences] if labelled else None
+        self.per_epoch = -(-len(self.sentences) // batch_size)
+        self._epoch, self._order = -1, list[list[int]]()
+
+    def indices(self, k: int) -> list[int]:
+        """Which sentences batch ``k`` holds."""
+        epoch, at = divmod(k, self.per_epoch)
+        if epoch != self._epoch:
+            self._epoch, self._order = epoch, self._shuffled(epoch)
+        return self._order[at]
+
+    def _shuffled(self, epoch: int) -> list[list[int]]:
+        rng = generator(self.seed, "feed", self.key, epoch)
+        order = list(range(len(self.sentences)))
+        rng.shuffle(order)
+        pool = _POOL * self.batch_size
+        batches = []
+        for i in range(0, len(order), pool):
+            near = sorted(order[i : i + pool], key=lambda j: len(self.sentences[j]))
+            batches += [near[j : j + self.batch_size] for j in range(0, len(near), self.batch_size)]
+        rng.shuffle(batches)
+        return batches
+
+    def batch(self, k: int, rank: int = 0, world: int = 1) -> Batch:
+        """Batch ``k``, or the share of it that process ``rank`` of ``world`` computes.
+
+        A batch too small to be shared out is computed whole by every process.
+        """
+        chosen = self.indices(k)
+        if world > 1 and len(chosen) >= world:
+            chosen = chosen[rank::world]
+        return self.model.batch(
+            self.key,
+            [self.sentences[i] for i in chosen],
+            [self._prepared[i] for i in chosen],
+            [self._tags[i] for i in chosen] if self._tags is not None else None,
+        )

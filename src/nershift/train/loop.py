@@ -1,0 +1,193 @@
+"""The one training loop. It owns optimiser, precision, devices, processes, selection, checkpoints and resuming."""
+
+from __future__ import annotations
+
+import time
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nershift.errors import NershiftError
+from nershift.storage import load_tensors, save_tensors
+from nershift.train import checkpoint
+from nershift.train.journal import Journal
+from nershift.train.optim import make_optimizer, rate_factor, set_rate
+from nershift.train.phase import Phase
+from nershift.train.processes import Processes
+from nershift.train.seeding import seed_torch
+
+
+class Interrupted(NershiftError):
+    """The run was asked to stop; its checkpoint is written."""
+
+
+@dataclass
+class Progress:
+    """Where a phase stands: everything a checkpoint must know beside weights and moments."""
+
+    step: int = 0
+    best: float | None = None
+    best_step: int = 0
+    best_file: str = ""
+    stale: int = 0  # epochs since the best score
+    sums: dict[str, float] = field(default_factory=dict)  # of logged values in this epoch
+    lines: int = 0  # of log.jsonl
+    finished: bool = False
+
+
+class Loop:
+    """Runs one phase in a folder, from its checkpoint if there is one.
+
+    After :meth:`run` the model holds the selected weights, and ``<folder>/<phase>.safetensors`` does too.
+    """
+
+    def __init__(self, phase: Phase, folder: Path, processes: Processes, journal: Journal) -> None:
+        self.phase, self.folder, self.processes, self.journal = phase, folder, processes, journal
+        self.config = phase.config
+        self.progress = Progress(lines=journal.lines)
+        self.result_path = folder / f"{phase.name}.safetensors"
+        self.checkpoint_path = folder / f"{phase.name}.checkpoint.safetensors"
+        self.best: dict[str, Tensor] | None = None
+        self._best_written = 0
+        self._sums: dict[str, Tensor] = {}
+        self.total = self.config.epochs * phase.steps_per_epoch
+        if self.config.max_steps:
+            self.total = min(self.total, self.config.max_steps)
+
+    def run(self) -> Progress:
+        if self.result_path.exists():
+            tensors, meta = load_tensors(self.result_path)
+            checkpoint.restore(self.phase.model, tensors, str(self.result_path))
+            self.progress = Progress(**meta)
+            self.journal.lines = self.progress.lines
+            return self.progress
+        self.optimizer = make_optimizer(self.config, self.phase.model)
+        self._resume()
+        task = self.journal.bar.add_task(
+            self.phase.name, total=self.total, completed=self.progress.step, note=""
+        )
+        written = time.monotonic()
+        while self.progress.step < self.total and not self._exhausted():
+            self._step(self.progress.step)
+            self.progress.step += 1
+            if self.progress.step % self.phase.steps_per_epoch == 0 or self.progress.step == self.total:
+                self._end_epoch()
+            self.journal.bar.update(task, completed=self.progress.step, note=self._note())
+            every = self.config.checkpoint_steps
+            due = time.monotonic() - written > self.config.checkpoint_seconds
+            stop, due = self.processes.any_of(self.processes.stop_asked(), due)
+            if stop or due or (every and self.progress.step % every == 0):
+                self._save()
+                written = time.monotonic()
+            if stop:
+                raise Interrupted(
+                    f"stopped in phase '{self.phase.name}' after step {self.progress.step} of {self.total}",
+                    fix="run the same command again (without --overwrite) to go on from there",
+                )
+        self._finish()
+        self.journal.bar.remove_task(task)
+        return self.progress
+
+    def _exhausted(self) -> bool:
+        return bool(self.config.patience) and self.progress.stale >= self.config.patience
+
+    def _note(self) -> str:
+        return f"best dev F1 {100 * self.progress.best:.2f}" if self.progress.best is not None else ""
+
+    def _step(self, step: int) -> None:
+        phase, model = self.phase, self.phase.model
+        model.train()
+        seed_torch(phase.seed, phase.name, step, self.processes.rank)
+        set_rate(self.optimizer, rate_factor(self.config, step, phase.steps_per_epoch, self.total))
+        self.optimizer.zero_grad(set_to_none=True)
+        sentences = 0
+        for part in range(self.config.accumulate):
+            batches = phase.draw(
+                step * self.config.accumulate + part, self.processes.rank, self.processes.world
+            )
+            sentences += sum(len(batch) for batch in batches.values())
+            with self._autocast():
+                logged = phase.gradients(batches, lambda loss: (loss / self.config.accumulate).backward())
+            for name, value in logged.items():
+                value = value.detach().float() / self.config.accumulate
+                self._sums[name] = self._sums[name] + value if name in self._sums else value
+        parameters = [p for p in model.parameters() if p.grad is not None]
+        self.processes.average_gradients(parameters, sentences)
+        if self.config.clip:
+            torch.nn.utils.clip_grad_norm_(parameters, self.config.clip)
+        self.optimizer.step()
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        if self.config.precision == "bf16":
+            return torch.autocast(self.phase.model.device.type, torch.bfloat16)
+        return nullcontext()
+
+    def _end_epoch(self) -> None:
+        p = self.progress
+        steps = (p.step - 1) % self.phase.steps_per_epoch + 1
+        score = self.phase.validate()
+        if score is not None and not (p.best is not None and score <= p.best):
+            p.best, p.best_step, p.stale = score, p.step, 0
+            self.best = {k: v.clone() for k, v in checkpoint.trainable(self.phase.model).items()}
+        elif score is not None:
+            p.stale += 1
+        entry = {"phase": self.phase.name, "step": p.step, "epoch": -(-p.step // self.phase.steps_per_epoch)}
+        self.journal.write(
+            entry | {k: float(v) / steps for k, v in self._sums.items()} | {"dev_f1": score}, p.step
+        )
+        self._sums = {}
+        p.lines = self.journal.lines
+
+    def _save(self) -> None:
+        """Best weights first, then the checkpoint that names them, then the older best is removed."""
+        p = self.progress
+        p.sums = {name: float(value) for name, value in self._sums.items()}
+        if self.processes.main:
+            if self.best is not None and self._best_written != p.best_step:
+                p.best_file = f"{self.phase.name}.best-{p.best_step}.safetensors"
+                save_tensors(self.folder / p.best_file, self.best, {})
+                self._best_written = p.best_step
+            tensors = {f"model/{k}": v for k, v in checkpoint.trainable(self.phase.model).items()}
+            tensors |= {f"optimizer/{k}": v for k, v in checkpoint.optimizer_tensors(self.optimizer).items()}
+            save_tensors(self.checkpoint_path, tensors, vars(p))
+            self._sweep(p.best_file)
+        self.processes.wait()
+
+    def _sweep(self, keep: str) -> None:
+        for old in self.folder.glob(f"{self.phase.name}.best-*.safetensors"):
+            if old.name != keep:
+                old.unlink()
+
+    def _resume(self) -> None:
+        if not self.checkpoint_path.exists():
+            self.journal.rewind(self.progress.lines)
+            return
+        tensors, meta = load_tensors(self.checkpoint_path)
+        part = {
+            kind: {k.removeprefix(kind): v for k, v in tensors.items() if k.startswith(kind)}
+            for kind in ("model/", "optimizer/")
+        }
+        checkpoint.restore(self.phase.model, part["model/"], str(self.checkpoint_path))
+        checkpoint.restore_optimizer(self.optimizer, part["optimizer/"])
+        self.progress = Progress(**meta)
+        device = self.phase.model.device
+        self._sums = {name: torch.tensor(value, device=device) for name, value in self.progress.sums.items()}
+        if self.progress.best_file:
+            best, _ = load_tensors(self.folder / self.progress.best_file)
+            self.best = {k: v.to(device) for k, v in best.items()}
+            self._best_written = self.progress.best_step
+        self.journal.rewind(self.progress.lines)
+
+    def _finish(self) -> None:
+        if self.best is not None:
+            checkpoint.restore(self.phase.model, self.best, self.phase.name)
+        self.progress.finished, self.progress.sums = True, {}
+        if self.processes.main:
+            save_tensors(self.result_path, checkpoint.trainable(self.phase.model), vars(self.progress))
+            self.checkpoint_path.unlink(missing_ok=True)
+            self._sweep("")
+        self.processes.wait()

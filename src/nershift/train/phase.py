@@ -1,0 +1,84 @@
+"""A phase of training: which batches a step wants and what it does with them. The loop does the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nershift.config import TrainConfig
+from nershift.data.spans import Sentence
+from nershift.eval.metrics import score
+from nershift.nn.model import Batch, TaggingModel
+from nershift.train.feed import Feed
+from nershift.train.seeding import generator
+
+Backward = Callable[[Tensor], None]
+
+
+class Phase:
+    """Supervised training on all feeds at once; methods override :meth:`loss`, or :meth:`draw` and :meth:`gradients`.
+
+    Args:
+        name: names the phase in logs and checkpoints; part of what seeds its randomness.
+        feeds: by name; by default every step takes one batch from each.
+        dev: what model selection looks at: (decoder key, sentences) pairs, whose F1 is averaged. Without any,
+            the last weights are kept.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: TaggingModel,
+        config: TrainConfig,
+        feeds: Mapping[str, Feed],
+        seed: int,
+        dev: Sequence[tuple[str, Sequence[Sentence]]] = (),
+        steps_per_epoch: int | None = None,
+    ) -> None:
+        self.name, self.model, self.config, self.feeds, self.seed = name, model, config, dict(feeds), seed
+        self.dev = [(key, sentences) for key, sentences in dev if sentences]
+        self.steps_per_epoch = steps_per_epoch or max(feed.per_epoch for feed in self.feeds.values())
+
+    def draw(self, step: int, rank: int, world: int) -> dict[str, Batch]:
+        """The batches of one step."""
+        return {name: feed.batch(step, rank, world) for name, feed in self.feeds.items()}
+
+    def loss(self, batches: Mapping[str, Batch]) -> Tensor:
+        return torch.stack([self.model.loss(batch) for batch in batches.values()]).sum()
+
+    def gradients(self, batches: Mapping[str, Batch], backward: Backward) -> dict[str, Tensor]:
+        """Leave gradients in ``.grad`` (by ``backward(loss)`` or by hand) and return values for the log."""
+        loss = self.loss(batches)
+        backward(loss)
+        return {"loss": loss.detach()}
+
+    def validate(self) -> float | None:
+        """The score that selects the weights to keep, higher is better; None: keep the last."""
+        if not self.dev:
+            return None
+        scores = [
+            score(gold, self.model.predict(key, gold, self.config.eval_batch_size)).f1
+            for key, gold in self.dev
+        ]
+        return sum(scores) / len(scores)
+
+
+class MixedPhase(Phase):
+    """One feed a step, in an order redrawn each epoch in which every feed passes once over its sentences."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.steps_per_epoch = sum(feed.per_epoch for feed in self.feeds.values())
+        self._epoch, self._order = -1, list[tuple[str, int]]()
+
+    def draw(self, step: int, rank: int, world: int) -> dict[str, Batch]:
+        epoch, at = divmod(step, self.steps_per_epoch)
+        if epoch != self._epoch:
+            turns = [(n, epoch * f.per_epoch + i) for n, f in self.feeds.items() for i in range(f.per_epoch)]
+            generator(self.seed, self.name, "turns", epoch).shuffle(turns)
+            self._epoch, self._order = epoch, turns
+        name, k = self._order[at]
+        return {name: self.feeds[name].batch(k, rank, world)}
