@@ -90,7 +90,13 @@ def test_options_of_other_modules_have_no_ranges() -> None:
 
 
 def test_settings_nest_and_later_ones_win() -> None:
-    pairs = ["train.lr=0.1", "train.epochs=3", "train.lr=0.2", "options.names=[a, b]", "encoder.chars.use=false"]
+    pairs = [
+        "train.lr=0.1",
+        "train.epochs=3",
+        "train.lr=0.2",
+        "options.names=[a, b]",
+        "encoder.chars.use=false",
+    ]
     assert parse_settings(pairs) == {
         "train": {"lr": 0.2, "epochs": 3},
         "options": {"names": ["a", "b"]},
@@ -107,7 +113,10 @@ def test_settings_that_cannot_be_read(pair: str) -> None:
 
 def test_merge_leaves_its_arguments_alone() -> None:
     base = {"train": {"lr": 1, "epochs": 2}, "seed": 1}
-    assert merge(base, {"train": {"lr": 3}, "seed": {"x": 1}}) == {"train": {"lr": 3, "epochs": 2}, "seed": {"x": 1}}
+    assert merge(base, {"train": {"lr": 3}, "seed": {"x": 1}}) == {
+        "train": {"lr": 3, "epochs": 2},
+        "seed": {"x": 1},
+    }
     assert base == {"train": {"lr": 1, "epochs": 2}, "seed": 1}
 
 

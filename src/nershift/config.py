@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import types
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -201,10 +202,8 @@ def _convert(hint: Any, value: Any, place: str) -> Any:
             raise ConfigError(f"found {value!r}", place=place, expected="a block of settings (key: value)")
         return dict(value)
     if hint is float and isinstance(value, str):
-        try:  # YAML reads 1e-3 as text
+        with suppress(ValueError):  # YAML reads 1e-3 as text
             value = float(value)
-        except ValueError:
-            pass
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):

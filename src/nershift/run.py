@@ -1,4 +1,4 @@
-"""Runs: from corpora and settings to a folder with a tagger, scores and predictions. What the command line calls."""
+"""Runs: from corpora and settings to a folder with a tagger, scores and predictions."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from nershift.methods import get_method
 from nershift.methods.base import Method, Setup
 from nershift.nn.model import TaggingModel
 from nershift.nn.store import load_model, save_model
+from nershift.report.run import write_report
 from nershift.storage import clear_leftovers, write_text
 from nershift.tasks.subsets import subset
 from nershift.train.journal import Journal
@@ -77,7 +78,7 @@ def resolve(method: str, settings: Mapping[str, Any] | None = None, seed: int | 
     if seed is not None:
         values["seed"] = seed
     config = build(Config, values)
-    options = build(cls.Options, config.options, "config.options")
+    options: Any = build(cls.Options, config.options, "config.options")
     return dataclasses.replace(config, options=to_dict(options))
 
 
@@ -111,16 +112,19 @@ def transfer(
     settings = resolve(method, config, seed)
     cls = get_method(method)
     setup = _setup(cls, settings, target, sources, raw, shots, ratio, start is not None)
+    task = cls(setup)
+    task.check()
     identity = _identity(setup, shots, ratio, start)
     with Processes(settings.device) as processes:
         folder = _open_folder(Path(out), identity, overwrite, processes)
         if (folder / "metrics.json").exists():
+            if processes.main:
+                _round_off(folder, report)
             return Run.open(folder)
-        task = cls(setup)
-        task.check()
         began = time.monotonic()
+        phases: dict[str, Any] = {}
         with Journal(folder, quiet=quiet, tensorboard=settings.tensorboard, main=processes.main) as journal:
-            model, phases = None, {}
+            model: TaggingModel | None = None
             if start is not None:
                 model = _pretrained(Path(start), settings).to(processes.device)
             elif (phase := task.pretrain()) is not None:
@@ -134,8 +138,7 @@ def transfer(
         tagger = Tagger(task.finish(model), {"method": method, "seed": settings.seed, "target": target.name})
         if processes.main:
             _write_results(folder, tagger, setup, identity, phases, time.monotonic() - began)
-            if report:
-                write_report(folder)
+            _round_off(folder, report)
         processes.wait()
     return Run.open(folder)
 
@@ -168,13 +171,13 @@ def pretrain(
     settings = resolve(method, config, seed)
     cls = get_method(method)
     setup = _setup(cls, settings, None, sources, raw, None, None, False)
+    task = cls(setup)
+    task.check()
     identity = _identity(setup, None, None, None)
     with Processes(settings.device) as processes:
         folder = _open_folder(Path(out), identity, overwrite, processes)
         if (folder / "model.json").exists():
             return folder
-        task = cls(setup)
-        task.check()
         phase = task.pretrain()
         if phase is None:
             raise SetupError(
@@ -209,7 +212,7 @@ def _setup(
             target = target.with_splits(
                 train=subset(target.train, shots=shots, ratio=ratio, seed=config.seed)
             )
-    options = build(cls.Options, config.options, "config.options")
+    options: Any = build(cls.Options, config.options, "config.options")
     return Setup(config, options, target, types, tuple(sources), dict(raw or {}), pretrained)
 
 
@@ -238,7 +241,10 @@ def _open_folder(out: Path, identity: Mapping[str, Any], overwrite: bool, proces
             clear_leftovers(folder)
         if path.exists():
             before = path.read_text(encoding="utf-8")
-            if before != text:
+            begun = any(
+                p != path for p in out.iterdir()
+            )  # a run that failed at once leaves nothing to protect
+            if before != text and begun:
                 changed = [
                     x for x in difflib.ndiff(before.split("\n"), text.split("\n")) if x[:2] in ("- ", "+ ")
                 ]
@@ -265,7 +271,7 @@ def _pretrained(folder: Path, config: Config) -> TaggingModel:
                 f"was pretrained with encoder.{key} = {found[key]}",
                 place=str(folder),
                 expected=f"{asked[key]} as the settings of this run say",
-                fix=f"leave encoder settings away, or pretrain again (it was made by method {meta.get('method')})",
+                fix=f"leave encoder settings away, or pretrain again (method: {meta.get('method')})",
             )
     return model
 
@@ -315,4 +321,10 @@ def _write_results(
     tagger.meta["metrics"] = {k: metrics[k]["f1"] for k in ("dev", "test") if k in metrics}
     tagger.save(folder)
     write_text(folder / "metrics.json", json.dumps(metrics, indent=1))
+
+
+def _round_off(folder: Path, report: bool) -> None:
+    """What is left to do when the results are there; a run that was killed in it makes up for it."""
     shutil.rmtree(folder / "state", ignore_errors=True)
+    if report and not (folder / "report.html").exists():
+        write_report(folder)

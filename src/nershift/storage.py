@@ -15,7 +15,7 @@ from nershift.errors import CheckpointError, DataError
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a path beside ``path`` to write a file or folder to; flushed to disk, it replaces ``path`` on success only."""
+    """Yield a path beside ``path`` to write to; on success, flushed to disk, it replaces ``path``."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -32,7 +32,9 @@ def replacing(path: Path) -> Iterator[Path]:
             os.replace(temporary, path)
     except OSError as error:
         raise DataError(
-            f"cannot be written ({error.strerror or error})", place=str(path), fix="check the folder and its rights"
+            f"cannot be written ({error.strerror or error})",
+            place=str(path),
+            fix="check the folder and its rights",
         ) from None
     finally:
         if temporary.is_dir():
@@ -49,9 +51,9 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def clear_leftovers(folder: Path) -> None:
-    """Remove the temporary files that a killed process left in a folder and below it."""
+    """Remove the temporary files that a killed process left in a folder."""
     for pattern in (".*.tmp", ".*.old"):
-        for path in folder.rglob(pattern):
+        for path in folder.glob(pattern):
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:

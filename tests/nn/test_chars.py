@@ -26,7 +26,8 @@ def _by_hand(cnn: CharCNN, ids: list[int]) -> torch.Tensor:
         edge = torch.zeros(width - 1, x.shape[1])
         padded = torch.cat([edge, x, edge])
         scores = [
-            (conv.weight * padded[i : i + width].t()).sum((1, 2)) + conv.bias for i in range(len(ids) + width - 1)
+            (conv.weight * padded[i : i + width].t()).sum((1, 2)) + conv.bias
+            for i in range(len(ids) + width - 1)
         ]
         out.append(torch.stack(scores).amax(0).clamp(min=0))
     return torch.cat(out)

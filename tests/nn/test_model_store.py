@@ -29,9 +29,17 @@ def corpus(make_corpus: MakeCorpus) -> Corpus:
 @pytest.fixture
 def model(corpus: Corpus) -> TaggingModel:
     torch.manual_seed(0)
-    encoder = make_encoder(build(EncoderConfig, {"words": {"size": 6}, "recurrent": {"size": 4}}), corpus.train)
-    spaces = {"target": corpus.label_space(), "train": LabelSpace.of(["x"], "BIO"), "a.b c": LabelSpace.of(["y"])}
-    decoders = {k: make_decoder("softmax" if k == "train" else "crf", s, encoder.size) for k, s in spaces.items()}
+    encoder = make_encoder(
+        build(EncoderConfig, {"words": {"size": 6}, "recurrent": {"size": 4}}), corpus.train
+    )
+    spaces = {
+        "target": corpus.label_space(),
+        "train": LabelSpace.of(["x"], "BIO"),
+        "a.b c": LabelSpace.of(["y"]),
+    }
+    decoders = {
+        k: make_decoder("softmax" if k == "train" else "crf", s, encoder.size) for k, s in spaces.items()
+    }
     return TaggingModel(encoder, decoders, {"judge": torch.nn.Linear(3, 2)})
 
 
@@ -75,7 +83,7 @@ def test_loss_is_the_mean_over_sentences(model: TaggingModel, corpus: Corpus) ->
 
 
 def test_types_outside_the_label_space_are_named(model: TaggingModel) -> None:
-    with pytest.raises(DataError, match="entity type 'plaec'.*did you mean 'place'"):
+    with pytest.raises(DataError, match=r"entity type 'plaec'.*did you mean 'place'"):
         model.encode_tags("target", Sentence.of(["x"], [(0, 1, "plaec")], place="f:3"))
 
 
@@ -119,7 +127,9 @@ def test_broken_folders(model: TaggingModel, tmp_path: Path) -> None:
     weights = (tmp_path / "model.safetensors").read_bytes()
 
     def broken(found: str, description: object = good) -> None:
-        (tmp_path / "model.json").write_text(description if isinstance(description, str) else json.dumps(description))
+        (tmp_path / "model.json").write_text(
+            description if isinstance(description, str) else json.dumps(description)
+        )
         with pytest.raises(CheckpointError, match=found) as error:
             load_model(tmp_path)
         assert str(tmp_path) in error.value.place

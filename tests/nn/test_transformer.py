@@ -38,7 +38,9 @@ def _word_pieces(special: list[str]) -> Any:
     made = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token=special[2]))
     made.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=False)
     made.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    made.train_from_iterator(_TEXT, tokenizers.trainers.WordPieceTrainer(vocab_size=90, special_tokens=special))
+    made.train_from_iterator(
+        _TEXT, tokenizers.trainers.WordPieceTrainer(vocab_size=90, special_tokens=special)
+    )
     return made
 
 
@@ -46,7 +48,9 @@ def _byte_pairs(special: list[str]) -> Any:
     made = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token=special[2]))
     made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=True)
     alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
-    trainer = tokenizers.trainers.BpeTrainer(vocab_size=330, special_tokens=special, initial_alphabet=alphabet)
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=330, special_tokens=special, initial_alphabet=alphabet
+    )
     made.train_from_iterator(_TEXT, trainer)
     return made
 
@@ -54,7 +58,11 @@ def _byte_pairs(special: list[str]) -> Any:
 def _make_folder(kind: str, folder: Path, positions: int = 64) -> None:
     torch.manual_seed(0)
     bert_like = kind in ("bert", "distilbert")
-    special = ["[PAD]", "[CLS]", "[UNK]", "[SEP]", "[MASK]"] if bert_like else ["<s>", "<pad>", "<unk>", "</s>", "<mask>"]
+    special = (
+        ["[PAD]", "[CLS]", "[UNK]", "[SEP]", "[MASK]"]
+        if bert_like
+        else ["<s>", "<pad>", "<unk>", "</s>", "<mask>"]
+    )
     raw = _byte_pairs(special) if kind == "roberta" else _word_pieces(special)
     first, last = ("[CLS]", "[SEP]") if bert_like else ("<s>", "</s>")
     raw.post_processor = tokenizers.processors.TemplateProcessing(
@@ -65,7 +73,11 @@ def _make_folder(kind: str, folder: Path, positions: int = 64) -> None:
         tokenizer_object=raw, pad_token=pad, unk_token=special[2], cls_token=first, sep_token=last
     )
     tokenizer.save_pretrained(folder)
-    size = {"vocab_size": raw.get_vocab_size(), "max_position_embeddings": positions, "pad_token_id": raw.token_to_id(pad)}
+    size = {
+        "vocab_size": raw.get_vocab_size(),
+        "max_position_embeddings": positions,
+        "pad_token_id": raw.token_to_id(pad),
+    }
     wide = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 24}
     if kind == "distilbert":
         config: Any = transformers.DistilBertConfig(dim=16, n_layers=3, n_heads=2, hidden_dim=24, **size)
@@ -105,7 +117,7 @@ def _states(encoder: TransformerEncoder, rows: list[list[str]]) -> torch.Tensor:
 
 
 def _by_hand(folder: Path, row: list[str]) -> torch.Tensor:
-    """Tokenize each word on its own, run the model once over the sentence, read each word's first sub-word."""
+    """Tokenize each word on its own, run the model over the sentence, read each word's first sub-word."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModel.from_pretrained(folder).float().eval()
     ids, first = [tokenizer.cls_token_id], []
@@ -159,13 +171,16 @@ def test_long_sentences_go_through_windows(folders: dict[str, Path], kind: str) 
             window = encoder.model(input_ids=torch.tensor([pieces.ids[n]])).last_hidden_state[0]
         torch.testing.assert_close(state, window[p], atol=1e-5, rtol=0)
     words = encoder.tokenizer(row, is_split_into_words=True, add_special_tokens=False)
-    firsts = {w: i for w, i in reversed(list(zip(words.word_ids(), words["input_ids"], strict=True)))}
+    firsts = dict(reversed(list(zip(words.word_ids(), words["input_ids"], strict=True))))
     for i, (n, p) in enumerate(pieces.at):
         assert pieces.ids[n][p] == firsts.get(i, encoder.tokenizer.unk_token_id)
 
 
 def test_room_enough_means_no_windows(folders: dict[str, Path]) -> None:
-    tight, wide = _encoder(folders["bert"], max_pieces=40, overlap=8), _encoder(folders["bert"], max_pieces=64)
+    tight, wide = (
+        _encoder(folders["bert"], max_pieces=40, overlap=8),
+        _encoder(folders["bert"], max_pieces=64),
+    )
     row = ROWS[0] * 2
     assert len(tight.prepare(row).ids) == 1
     torch.testing.assert_close(_states(tight, [row]), _states(wide, [row]))
@@ -234,10 +249,14 @@ def test_half_precision_weights_are_trained_in_single(folders: dict[str, Path], 
     transformers.AutoTokenizer.from_pretrained(folders["bert"]).save_pretrained(tmp_path)
     encoder = _encoder(tmp_path)
     assert {p.dtype for p in encoder.parameters()} == {torch.float32}
-    torch.testing.assert_close(_states(encoder, ROWS), _states(_encoder(folders["bert"]), ROWS), atol=2e-2, rtol=0)
+    torch.testing.assert_close(
+        _states(encoder, ROWS), _states(_encoder(folders["bert"]), ROWS), atol=2e-2, rtol=0
+    )
 
 
-def test_it_learns(folders: dict[str, Path], make_corpus: MakeCorpus, tiny: dict[str, Any], tmp_path: Path) -> None:
+def test_it_learns(
+    folders: dict[str, Path], make_corpus: MakeCorpus, tiny: dict[str, Any], tmp_path: Path
+) -> None:
     from nershift.run import transfer
 
     tiny["encoder"] |= {"kind": "transformer", "transformer": {"name": str(folders["bert"])}}

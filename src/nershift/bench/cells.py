@@ -57,7 +57,12 @@ class Cell:
         if self.joint:
             return None
         phase = {k: v for k, v in self.config.items() if k != "train"}
-        return _digest([self.method, self.sources, self.seed, self.labels, phase])
+        return _digest([self.pretrained_by, self.sources, self.seed, self.labels, phase])
+
+    @property
+    def pretrained_by(self) -> str:
+        """The method whose pre-training this one starts from."""
+        return {"d_shift": "finetune", "metaner-zero": "metaner"}.get(self.method, self.method)
 
     def path(self, folder: Path) -> Path:
         amount = f"-{self.shots}" if self.shots is not None else f"-{self.ratio}" if self.ratio is not None else ""

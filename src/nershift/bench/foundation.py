@@ -6,13 +6,16 @@ from collections.abc import Sequence
 
 from nershift.bench.cells import Cell
 from nershift.bench.tables import Table
+from nershift.config import merge
 
-VECTORS = {"encoder": {"words": {"vectors": "glove.100d.txt"}}}
+VECTORS = {"encoder": {"words": {"vectors": "glove.100d.txt", "drop": 0.05}, "input_dropout": 0.2}}
+TARGET_PHASE = {"epochs": 20, "patience": 5, "lr": 2e-3}
 
 
 def _in_domain(seeds: Sequence[int]) -> list[Cell]:
     targets = ("conll2003_en", "bionlp13pc", "mit_movie", "mit_restaurant")
-    return [Cell("in-domain", "in_domain", t, (), s, VECTORS) for t in targets for s in seeds]
+    config = merge(VECTORS, {"train": TARGET_PHASE})
+    return [Cell("in-domain", "in_domain", t, (), s, config) for t in targets for s in seeds]
 
 
 TABLES = [

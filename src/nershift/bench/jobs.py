@@ -33,9 +33,7 @@ def corpus(name: str, labels: Labels) -> Corpus:
 def run_pretraining(cell: Cell, work: Path) -> None:
     folder = work / f"pretrained-{cell.pretraining}"
     config = {k: v for k, v in cell.config.items() if k != "train"}
-    run.pretrain(
-        cell.method, _sources(cell), out=folder, config=config, seed=cell.seed, quiet=True, overwrite=False
-    )
+    run.pretrain(cell.pretrained_by, _sources(cell), out=folder, config=config, seed=cell.seed, quiet=True)
 
 
 def run_cell(cell: Cell, work: Path, results: Path) -> None:

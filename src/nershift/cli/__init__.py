@@ -31,7 +31,9 @@ def _show_version(asked: bool) -> None:
 
 @app.callback()
 def _options(
-    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Show the version."
+    ),
 ) -> None:
     pass
 
@@ -41,9 +43,13 @@ for module in (data, builtin, train, score, use, bench):
 
 
 def main() -> None:
-    """Entry point: exit 0 on success, 1 for what a message explains, 2 for wrong usage, 130 when interrupted."""
+    """Exit with 0 on success, 1 for what a message explains, 2 for wrong usage, 130 when interrupted."""
     console = Console(stderr=True)
-    logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[RichHandler(console=console, show_path=False, show_time=False, show_level=False)])
+    logging.basicConfig(
+        level=logging.INFO,
+        format="%(message)s",
+        handlers=[RichHandler(console=console, show_path=False, show_time=False, show_level=False)],
+    )
     for name in ("transformers", "datasets", "accelerate", "torch", "matplotlib"):
         logging.getLogger(name).setLevel(logging.ERROR)
     try:
@@ -54,5 +60,6 @@ def main() -> None:
     except KeyboardInterrupt:
         console.print("[bold red]interrupted[/]")
         sys.exit(130)
-    except BrokenPipeError:
+    except OSError as error:  # a full disk, a folder that may not be written
+        console.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(1)

@@ -38,8 +38,12 @@ def run(
     only: Annotated[list[str] | None, typer.Option("--only", help="Only these methods.")] = None,
     out: Results = Path("results"),
     work: Annotated[Path, typer.Option("--work", help="Folder for runs under way.")] = Path("runs/bench"),
-    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Runs at once; default: one a core.")] = None,
-    minutes: Annotated[float, typer.Option("--minutes", help="Stop after so long; what is done is kept.")] = 0,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="Runs at once; default: one a core.")
+    ] = None,
+    minutes: Annotated[
+        float, typer.Option("--minutes", help="Stop after so long; what is done is kept.")
+    ] = 0,
 ) -> None:
     """Run the cells that have no result yet, many at once; resumes after any interruption."""
     from nershift.bench.pool import run_grid
@@ -48,9 +52,13 @@ def run(
     cells = [c for name in names for c in get_table(name).cells(range(1, seeds + 1))]
     cells = [c for c in cells if not only or c.method in only]
     outcome = run_grid(cells, out, work, workers=workers, minutes=minutes)
-    Console(stderr=True).print(f"{outcome.done} results in {out}, {len(outcome.failed)} failed, {outcome.left} left")
+    Console(stderr=True).print(
+        f"{outcome.done} results in {out}, {len(outcome.failed)} failed, {outcome.left} left"
+    )
     if outcome.failed:
-        raise SetupError("some runs failed:\n  " + "\n  ".join(outcome.failed), fix=f"see {out}/failed, then run again")
+        raise SetupError(
+            "some runs failed:\n  " + "\n  ".join(outcome.failed), fix=f"see {out}/failed, then run again"
+        )
 
 
 @bench.command("show")

@@ -70,7 +70,9 @@ def pretrain(
         overwrite=overwrite,
         quiet=quiet,
     )
-    Console().print(f"pretrained model in {folder}; adapt it: nershift adapt --from {folder} --target CORPUS --out DIR")
+    Console().print(
+        f"pretrained model in {folder}; adapt it: nershift adapt --from {folder} --target CORPUS --out DIR"
+    )
 
 
 def adapt(
@@ -111,6 +113,8 @@ def _show(folder: Path) -> None:
 
 def register(app: typer.Typer) -> None:
     app.command("train")(train)
-    app.command("transfer", help="The same as train: with --source, knowledge of other domains reaches the target.")(train)
+    app.command(
+        "transfer", help="The same as train: with --source, knowledge of other domains reaches the target."
+    )(train)
     app.command("pretrain")(pretrain)
     app.command("adapt")(adapt)

@@ -19,9 +19,16 @@ _CHUNK = 256  # texts tagged at once
 
 def predict(
     model: Annotated[Path, typer.Option("--model", help="The folder of a finished run.")],
-    file: Annotated[str, typer.Argument(help="A text file with one text a line, a corpus file, or - for standard input.")],
-    out: Annotated[Path | None, typer.Option("--out", help="Write a corpus file (its ending says the format) instead of JSON lines.")] = None,
-    min_confidence: Annotated[float, typer.Option("--min-confidence", help="Leave out entities below this probability.")] = 0.0,
+    file: Annotated[
+        str, typer.Argument(help="A text file with one text a line, a corpus file, or - for standard input.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Write a corpus file (its ending says the format) instead of JSON lines."),
+    ] = None,
+    min_confidence: Annotated[
+        float, typer.Option("--min-confidence", help="Leave out entities below this probability.")
+    ] = 0.0,
 ) -> None:
     """Tag text: JSON lines {text, entities: [{start, end, label, text, score}]} on standard output."""
     from nershift.data.formats import detect_format, read_sentences, write_sentences
@@ -38,7 +45,9 @@ def predict(
         ]
         target = out or Path(f"{file}.tagged.jsonl")
         write_sentences(target, tagged)
-        Console(stderr=True).print(f"{len(tagged)} sentences, {sum(len(s.spans) for s in tagged)} entities → {target}")
+        Console(stderr=True).print(
+            f"{len(tagged)} sentences, {sum(len(s.spans) for s in tagged)} entities → {target}"
+        )
         return
     for texts in _chunks(_lines(file), _CHUNK):
         for text, entities in zip(texts, tagger(texts), strict=True):
@@ -82,7 +91,10 @@ def methods(
     console = Console()
     if name is not None:
         method = get_method(name)
-        console.print(f"[bold]{method.name}[/]: {method.summary}\npaper: {method.paper}\npresets: {', '.join(method.presets)}\n")
+        console.print(
+            f"[bold]{method.name}[/]: {method.summary}\npaper: {method.paper}\n"
+            f"presets: {', '.join(method.presets)}\n"
+        )
         sys.stdout.write(to_yaml(resolve(name)))
         return
     table = Table("method", "what it does", "paper", box=None, header_style="bold")

@@ -29,7 +29,13 @@ class Entity:
     score: float
 
     def to_dict(self) -> dict[str, Any]:
-        return {"start": self.start, "end": self.end, "label": self.label, "text": self.text, "score": self.score}
+        return {
+            "start": self.start,
+            "end": self.end,
+            "label": self.label,
+            "text": self.text,
+            "score": self.score,
+        }
 
 
 class Tagger:
@@ -69,8 +75,8 @@ class Tagger:
     @overload
     def __call__(self, text: str) -> list[Entity]: ...
     @overload
-    def __call__(self, text: Sequence[str]) -> list[list[Entity]]: ...
-    def __call__(self, text: str | Sequence[str]) -> list[Entity] | list[list[Entity]]:
+    def __call__(self, text: list[str] | tuple[str, ...]) -> list[list[Entity]]: ...
+    def __call__(self, text: str | list[str] | tuple[str, ...]) -> list[Entity] | list[list[Entity]]:
         """Entities of a text, or of each text of a list. Text of any length is read whole."""
         if isinstance(text, str):
             return self.tag_texts([text])[0]

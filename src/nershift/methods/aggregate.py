@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nershift.data.labels import LabelSpace
 from nershift.methods.base import TARGET, Method
-from nershift.methods.settings import METANER
+from nershift.methods.settings import PRESETS
 from nershift.nn.model import TaggingModel
 from nershift.train.phase import Phase
 
@@ -13,7 +13,7 @@ class Aggregate(Method):
     name = "aggregate"
     summary = "one training set of all sources and the target, one decoder for the union of their types"
     paper = "MetaNER §5.1.1 (AGG)"
-    presets = {"paper": METANER}
+    presets = PRESETS
     min_sources = 1
 
     def train(self, start: TaggingModel | None) -> Phase:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nershift.errors import SetupError
 from nershift.methods.base import TARGET, Method
-from nershift.methods.settings import METANER
+from nershift.methods.settings import PRESETS
 from nershift.nn.model import TaggingModel
 from nershift.train.phase import MixedPhase, Phase
 
@@ -34,7 +34,7 @@ class ZeroShot(Method):
         missing = [t for t in wanted if t not in known]
         if missing:
             raise SetupError(
-                f"method '{self.name}' cannot find the target's type(s) {', '.join(missing)} without labels for them",
+                f"method '{self.name}' was given a target with types its sources lack: {', '.join(missing)}",
                 place="--target",
                 expected=f"types among those of the sources: {', '.join(known)}",
                 fix="rename them with a label map, or use a method that trains on the target",
@@ -44,7 +44,7 @@ class ZeroShot(Method):
         decoders = [d for _, d in model.named_decoders()]
         if len(decoders) > 1:
             raise SetupError(
-                f"method '{self.name}' was given a model with a decoder for each of its {len(decoders)} sources",
+                f"method '{self.name}' was given a model with {len(decoders)} decoders, one for each source",
                 place="--from",
                 expected="a model whose sources all had one set of entity types",
                 fix="use a method that trains on the target",
@@ -57,7 +57,7 @@ class DShift(ZeroShot):
     name = "d_shift"
     summary = "trained on the sources, used on the target as it is (no target labels)"
     paper = "MetaNER §5.1.1 (D-Shift)"
-    presets = {"paper": METANER}
+    presets = PRESETS
 
     def pretrain(self) -> Phase:
         model = self.source_model()

@@ -1,4 +1,4 @@
-"""Domain-adversarial training: the encoder learns to tag the sources and to hide where a sentence comes from."""
+"""Domain-adversarial training: an encoder that tags the sources and hides where a sentence comes from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nershift.data.spans import Sentence
 from nershift.methods.base import TARGET, Method
-from nershift.methods.settings import METANER
+from nershift.methods.settings import PRESETS
 from nershift.nn.adversary import Discriminator, reverse
 from nershift.nn.model import Batch, TaggingModel
 from nershift.train.feed import Feed
@@ -60,12 +60,12 @@ class DannOptions:
 
 
 class Dann(Method):
-    """Unlabelled text of the target: raw text called ``target``, if given, and the sentences of its train split."""
+    """Unlabelled text of the target: raw text called ``target``, if given, and its train split."""
 
     name = "dann"
-    summary = "sources with a domain adversary that also reads unlabelled target text, then the target's labels"
+    summary = "sources with a domain adversary that reads target text as well, then the target's labels"
     paper = "MetaNER §5.1.1 (DANN)"
-    presets = {"paper": METANER}
+    presets = PRESETS
     Options = DannOptions
     min_sources = 1
 

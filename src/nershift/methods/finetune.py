@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nershift.methods.base import Method
-from nershift.methods.settings import METANER
+from nershift.methods.settings import PRESETS
 from nershift.nn.model import TaggingModel
 from nershift.train.phase import MixedPhase, Phase
 
@@ -12,7 +12,7 @@ class FineTune(Method):
     name = "finetune"
     summary = "source domains first (a decoder for each label space), then the target"
     paper = "MetaNER §5.1.1 (FineTuning)"
-    presets = {"paper": METANER}
+    presets = PRESETS
     min_sources = 1
 
     def pretrain(self) -> Phase:

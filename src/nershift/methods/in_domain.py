@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nershift.methods.base import Method
-from nershift.methods.settings import METANER
+from nershift.methods.settings import PRESETS
 from nershift.nn.model import TaggingModel
 from nershift.train.phase import Phase
 
@@ -12,7 +12,7 @@ class InDomain(Method):
     name = "in_domain"
     summary = "target labels only"
     paper = "MetaNER §5.1.1 (In-Domain)"
-    presets = {"paper": METANER}
+    presets = PRESETS
 
     def train(self, start: TaggingModel | None) -> Phase:
         return self.target_phase(start)

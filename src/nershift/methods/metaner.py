@@ -1,4 +1,4 @@
-"""MetaNER: adversarial training and domain shift simulated by meta-learning make an encoder that adapts quickly."""
+"""MetaNER: an adversary and simulated domain shift (meta-learning) make an encoder that adapts quickly."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from nershift.errors import ConfigError
 from nershift.methods.base import Method
 from nershift.methods.d_shift import ZeroShot
 from nershift.methods.dann import AdversarialPhase, add_discriminator
-from nershift.methods.settings import METANER
+from nershift.methods.settings import PRESETS
 from nershift.nn.adversary import Discriminator
-from nershift.nn.inner import InnerSettings, MetaGradient
+from nershift.nn.inner import meta_gradients
+from nershift.nn.inner_base import InnerSettings, Order
 from nershift.nn.model import Batch, TaggingModel
+from nershift.nn.narrow import narrowed
 from nershift.train.phase import Backward, Phase
 from nershift.train.seeding import generator, number
 
@@ -29,36 +31,34 @@ class MetaNEROptions:
     inner_rate: float = 1e-4  # α
     weight: float = 0.8  # λ
     hidden: int = 100  # hidden units of the discriminator
-    order: Literal["first", "second", "second-fd"] = "first"
+    order: Order = "first"  # second: exact, slow; second-fd: by differences of gradients
     inner: Literal["chained", "summed"] = "chained"  # a step for each meta-training task, or one for all
     adversary: bool = True
     meta: bool = True  # false: plain training on all sources, with the adversary
     validation_theta: Literal["both", "new"] = "both"  # new: θ(new) serves tagging and discriminator
     update: Literal["metaner", "maml"] = "metaner"  # maml: θ, too, follows the validation loss
-    new_decoder: bool = False  # Algorithm 2 to the letter, even where the target's label space is the sources'
+    new_decoder: bool = False  # Algorithm 2 to the letter, even where a decoder of the sources would fit
 
 
 class MetaPhase(Phase):
-    """Algorithm 1: an iteration takes a batch of each source, the last of which is the meta-validation task."""
+    """Algorithm 1: an iteration takes a batch of each source; the last one is the meta-validation task.
+
+    Several processes take inner steps on their own shares of the batches; outer gradients are averaged.
+    """
 
     def __init__(self, *args: Any, options: MetaNEROptions, teach_decoders: bool, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.domains = {name: index for index, name in enumerate(self.feeds)}
         self.steps_per_epoch = -(-sum(feed.per_epoch for feed in self.feeds.values()) // len(self.feeds))
-        encoder = {n: p for n, p in self.model.encoder.named_parameters() if p.requires_grad}
-        self.meta = MetaGradient(
-            encoder,
-            list(self.model.extras.parameters()),
-            InnerSettings(
-                rate=options.inner_rate,
-                weight=options.weight,
-                adversary=options.adversary,
-                inner=options.inner,
-                order=options.order,
-                validation=options.validation_theta,
-                update=options.update,
-                teach_decoders=teach_decoders,
-            ),
+        self.settings = InnerSettings(
+            rate=options.inner_rate,
+            weight=options.weight,
+            adversary=options.adversary,
+            inner=options.inner,
+            order=options.order,
+            validation=options.validation_theta,
+            update=options.update,
+            teach_decoders=teach_decoders,
         )
 
     def draw(self, step: int, rank: int, world: int) -> dict[str, Batch]:
@@ -68,11 +68,15 @@ class MetaPhase(Phase):
         return {name: self.feeds[name].batch(step, rank, world) for name in names}
 
     def gradients(self, batches: Mapping[str, Batch], backward: Backward) -> dict[str, Tensor]:
-        return self.meta(DomainTasks(self.model, batches, self.domains), 1 / self.config.accumulate)
+        with narrowed(self.model.encoder, list(batches.values())) as narrow:
+            tasks = DomainTasks(self.model, dict(zip(batches, narrow, strict=True)), self.domains)
+            encoder = {n: p for n, p in self.model.encoder.named_parameters() if p.requires_grad}
+            discriminator = list(self.model.extras.parameters())
+            return meta_gradients(encoder, discriminator, self.settings, tasks, 1 / self.config.accumulate)
 
 
 class DomainTasks:
-    """Batches of domains as the tasks of :class:`~nershift.nn.inner.MetaGradient`; the last one validates."""
+    """Batches of domains as the tasks of one iteration; the last one validates."""
 
     def __init__(self, model: TaggingModel, batches: Mapping[str, Batch], domains: Mapping[str, int]) -> None:
         self.model, self.batches = model, list(batches.values())
@@ -103,14 +107,15 @@ class DomainTasks:
 class MetaNER(Method):
     """Sources with one label space share a decoder (homogeneous); else each has its own (heterogeneous).
 
-    A decoder of its own sees the validation loss only when its domain is drawn for validation. It therefore also
-    learns by its training loss whenever it is not, from the backward pass that the inner loop needs anyway.
+    A decoder of its own sees the validation loss only when its domain is drawn for validation. It therefore
+    also learns by its training loss whenever it is not, from the backward pass that the inner loop needs
+    anyway.
     """
 
     name = "metaner"
     summary = "meta-learning over source domains with a domain adversary, then the target with a new decoder"
     paper = "MetaNER §4 (Algorithms 1 and 2)"
-    presets = {"paper": METANER}
+    presets = PRESETS
     Options = MetaNEROptions
     min_sources = 2
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from nershift.methods.base import TARGET, Method
-from nershift.methods.settings import METANER
+from nershift.methods.settings import PRESETS
 from nershift.nn.model import TaggingModel
 from nershift.train.phase import Phase
 
 
 class MultiTask(Method):
-    """A step adds up the losses of one batch of every domain, so that a small target is seen as often as the rest."""
+    """A step adds up the losses of one batch of every domain: a small target is seen as often as the rest."""
 
     name = "multitask"
     summary = "sources and target together: a shared encoder, a decoder for each corpus"
     paper = "MetaNER §5.1.1 (MultiTask)"
-    presets = {"paper": METANER}
+    presets = PRESETS
     min_sources = 1
 
     def train(self, start: TaggingModel | None) -> Phase:

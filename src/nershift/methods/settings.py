@@ -1,4 +1,4 @@
-"""The settings of MetaNER §5.1.2, shared by every method of its tables so that all of them train the same model."""
+"""The settings of MetaNER §5.1.2, shared by the methods of its tables: all of them train the same model."""
 
 from __future__ import annotations
 
@@ -28,3 +28,5 @@ METANER: dict[str, Any] = {
     "pretrain": _TRAINING,
     "train": _TRAINING,
 }
+
+PRESETS = {"paper": METANER}

@@ -18,6 +18,8 @@ from nershift.train.feed import Feed
 from nershift.train.phase import MixedPhase, Phase
 from nershift.train.seeding import seed_torch
 
+_PRESETS = {"paper": merge(METANER, {"decoder": {"kind": "softmax", "scheme": "BIO"}})}
+
 
 class _SourceEpisodes(MixedPhase):
     def validate(self) -> float | None:
@@ -59,7 +61,7 @@ class Wpz(Method):
     name = "wpz"
     summary = "prototypes of single tokens, learned in episodes on the sources, then on the target"
     paper = "MetaNER §5.1.1 (WPZ; Fritzler et al. 2019)"
-    presets = {"paper": merge(METANER, {"decoder": {"kind": "softmax", "scheme": "BIO"}})}
+    presets = _PRESETS
     min_sources = 1
 
     def new_decoder(self, space: LabelSpace, size: int, key: str) -> Decoder:
@@ -73,7 +75,8 @@ class Wpz(Method):
 
     def prepare_target(self, start: TaggingModel | None) -> TaggingModel:
         """A new decoder starts from what the sources' decoders have learned of ``O``."""
-        found = [d.outside for _, d in start.named_decoders() if isinstance(d, PrototypeDecoder)] if start else []
+        before = start.named_decoders() if start is not None else []
+        found = [d.outside.detach() for _, d in before if isinstance(d, PrototypeDecoder)]
         model = super().prepare_target(start)
         decoder = model.decoder(TARGET)
         if found and isinstance(decoder, PrototypeDecoder):

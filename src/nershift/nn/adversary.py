@@ -34,7 +34,7 @@ def reverse(x: Tensor, factor: float = 1.0) -> Tensor:
 
 
 class AttentionPool(nn.Module):
-    """One vector a sentence: states weighted by ``softmax(tanh(h · P + p))`` over its tokens (MetaNER eqs. 9-10)."""
+    """One vector a sentence: the mean of its states, weighted by ``softmax(tanh(h · P + p))`` (eqs. 9-10)."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -53,14 +53,14 @@ class AttentionPool(nn.Module):
 class Discriminator(nn.Module):
     """From states ``[B, L, size]`` to scores of ``domains`` classes, ``[B, domains]`` (γ; MetaNER eqs. 9-11).
 
-    It always learns to tell domains apart; whoever wants the encoder to learn the opposite reverses the gradient
-    of the states handed in.
+    It always learns to tell domains apart; whoever wants the encoder to learn the opposite reverses the
+    gradient of the states handed in. The hidden layer is smooth, for second-order gradients pass through it.
     """
 
     def __init__(self, size: int, domains: int, hidden: int = 100) -> None:
         super().__init__()
         self.pool = AttentionPool(size)
-        self.mlp = nn.Sequential(nn.Linear(size, hidden), nn.ReLU(), nn.Linear(hidden, domains))
+        self.mlp = nn.Sequential(nn.Linear(size, hidden), nn.Tanh(), nn.Linear(hidden, domains))
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
         scores: Tensor = self.mlp(self.pool(states, mask))

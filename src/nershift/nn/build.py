@@ -64,7 +64,7 @@ def _word_table(config: EncoderConfig, words: Counter[str]) -> WordTable:
 
 
 def find_vectors(name: str) -> Path:
-    """A path, or the name of a file in the folder ``NERSHIFT_VECTORS`` (so that a config fits every machine)."""
+    """A path, or the name of a file in the folder ``NERSHIFT_VECTORS`` (a config then fits every machine)."""
     folder = os.environ.get("NERSHIFT_VECTORS", "")
     for path in (Path(name), Path(folder, name)):
         if path.is_file():

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import embedding_bag, pad
 
 from nershift.config import CharsConfig
+from nershift.nn.twice import double_backward_wanted
 
 
 class CharCNN(nn.Module):
-    """Convolutions of several widths over a word's characters, max-pooled: ``[U, W]`` ids → ``[U, filters]``."""
+    """Convolutions of several widths over a word, max-pooled: ids ``[U, W]`` → ``[U, filters]``."""
 
     def __init__(self, config: CharsConfig, characters: int) -> None:
         super().__init__()
-        self.embedding = nn.Embedding.from_pretrained(self._draw(characters, config.size), freeze=False, padding_idx=0)
+        self.embedding = nn.Embedding.from_pretrained(
+            self._draw(characters, config.size), freeze=False, padding_idx=0
+        )
         with torch.no_grad():
             self.embedding.weight[0] = 0
         share, rest = divmod(config.filters, len(config.widths))
@@ -34,10 +38,35 @@ class CharCNN(nn.Module):
         weight = self.embedding.weight
         new = self._draw(characters - len(weight), weight.shape[1]).to(weight.device)
         if len(new):
-            self.embedding = nn.Embedding.from_pretrained(torch.cat([weight, new]), freeze=False, padding_idx=0)
+            self.embedding = nn.Embedding.from_pretrained(
+                torch.cat([weight, new]), freeze=False, padding_idx=0
+            )
 
     def forward(self, chars: Tensor) -> Tensor:
-        return self.convolve(self.embedding(chars), chars != 0)
+        """The convolutions by look-up: what each column of a filter says of each letter is worked out once.
+
+        There are some hundred letters but thousands of positions in a batch, so summing rows of a small table
+        does less work than multiplying at every position.
+        """
+        if double_backward_wanted():
+            return self.convolve(self.embedding(chars), chars != 0)
+        span = max(conv.kernel_size[0] for conv in self._convs())
+        # Filters of all widths side by side, aligned at their last column: [F, size, span].
+        filters = torch.cat([pad(conv.weight, (span - conv.kernel_size[0], 0)) for conv in self._convs()])
+        letters = pad(self.embedding.weight[1:], (0, 0, 1, 0))  # padding says nothing and learns nothing
+        table = torch.einsum("cs,fsj->cjf", letters, filters).flatten(0, 1)  # [letters · span, F]
+        windows = pad(chars, (span - 1, span - 1)).unfold(1, span, 1)  # [U, P, span]
+        column = torch.arange(span, device=chars.device)
+        y = embedding_bag((windows * span + column).flatten(0, 1), table, mode="sum")
+        y = y.view(*windows.shape[:2], -1)  # [U, P, F]
+        extra = torch.cat([conv.weight.new_full((conv.out_channels,), conv.kernel_size[0] - 1) for conv in self._convs()])
+        reach = (chars != 0).sum(1)[:, None] + extra  # [U, F]: windows that touch a letter
+        at = torch.arange(y.shape[1], device=chars.device)[:, None]  # [P, 1]
+        y = y.masked_fill(at >= reach[:, None], float("-inf"))
+        return torch.relu(y.max(1).values + torch.cat([conv.bias for conv in self._convs() if conv.bias is not None]))
+
+    def _convs(self) -> list[nn.Conv1d]:
+        return [conv for conv in self.convolutions if isinstance(conv, nn.Conv1d)]
 
     def convolve(self, x: Tensor, mask: Tensor) -> Tensor:
         """From character vectors ``[U, W, size]``, which an adversary may have perturbed."""
@@ -46,10 +75,10 @@ class CharCNN(nn.Module):
         # windows that touch no character yield the bias alone and are masked out of the maximum.
         length = mask.sum(1)  # [U]
         pooled = []
-        for conv in self.convolutions:
+        for conv in self._convs():
             y = conv(x)  # [U, f, W + width - 1]
             at = torch.arange(y.shape[-1], device=y.device)
-            width = conv.kernel_size[0]
-            y = y.masked_fill((at >= (length + width - 1)[:, None])[:, None], float("-inf"))
+            reach = length + y.shape[-1] - x.shape[-1]  # windows that touch a character: W' = W + width - 1
+            y = y.masked_fill((at >= reach[:, None])[:, None], float("-inf"))
             pooled.append(torch.relu(y.amax(-1)))
         return torch.cat(pooled, -1)

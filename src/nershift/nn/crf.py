@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +19,7 @@ from nershift.nn.crf_kernels import (
 from nershift.nn.crf_search import n_best, viterbi
 from nershift.nn.crf_spans import span_probabilities
 from nershift.nn.decoders import Decoder, cut, widened
+from nershift.nn.twice import double_backward, double_backward_wanted
 
 __all__ = [
     "CRFDecoder",
@@ -37,26 +36,15 @@ __all__ = [
 
 IMPOSSIBLE = -1e9  # a finite stand-in for -inf, so that no difference of two such scores is NaN
 
-_twice: ContextVar[bool] = ContextVar("nershift_crf_double_backward", default=False)
-
-
-@contextmanager
-def double_backward() -> Iterator[None]:
-    """Within this context :meth:`CRFDecoder.loss` can be differentiated twice (and is slower)."""
-    token = _twice.set(True)
-    try:
-        yield
-    finally:
-        _twice.reset(token)
-
 
 class CRFDecoder(Decoder):
     """Tag sequences that break the scheme have probability zero.
 
     Example:
         >>> decoder = CRFDecoder(LabelSpace.of(["LOC"]), size=4)
-        >>> decoder.decode(torch.zeros(1, 3, 4), torch.ones(1, 3).bool())[0].__len__()
-        3
+        >>> states, mask = torch.zeros(2, 3, 4), torch.tensor([[True] * 3, [True, False, False]])
+        >>> [len(tags) for tags in decoder.decode(states, mask)]
+        [3, 1]
     """
 
     kind = "crf"
@@ -83,7 +71,7 @@ class CRFDecoder(Decoder):
 
     def loss(self, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
         emissions, chain = widened(self.project(states)), self.chain()
-        if _twice.get():
+        if double_backward_wanted():
             return log_partition_reference(emissions, *chain, mask) - score(emissions, tags, *chain, mask)
         return negative_log_likelihood(emissions, tags, *chain, mask)
 

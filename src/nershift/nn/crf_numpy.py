@@ -197,11 +197,11 @@ def _scaled(scores: Array) -> tuple[Array, float]:
 
 
 def _shift(steps: Array, chain: tuple[Array, ...]) -> tuple[Array, int]:
-    """What to take off the emissions [L, B, C] before exp(), and how many steps may pass between normalisations.
+    """What to take off the emissions [L, B, C] before exp(), and how often to normalise.
 
     Returns:
-        one number for all tokens (shape [1, 1, 1]) while that leaves strides long, else one a token [L, B, 1];
-        and the stride, 0 when scores are too far apart for any.
+        one number for all tokens (shape [1, 1, 1]) while that leaves strides long, else one a token
+        [L, B, 1]; and the stride, 0 when scores are too far apart for any.
     """
     rest = math.log(steps.shape[2]) + max(float(np.ptp(scores[scores > FLOOR])) for scores in chain)
     top, low = steps.max(keepdims=True), steps.min(keepdims=True)

@@ -49,11 +49,11 @@ class Encoder(nn.Module, ABC):
     def rebuild(cls, description: Mapping[str, Any], folder: str) -> Encoder:
         """The inverse of :meth:`describe`; weights are loaded afterwards."""
 
-    def save_files(self, folder: str) -> None:  # noqa: B027 - most encoders have none
+    def save_files(self, folder: str) -> None:
         """Write what does not fit JSON or safetensors (a tokenizer's own files)."""
 
     def forget_beyond(self, limit: int) -> None:
-        """Drop the cache of word forms once it holds more than ``limit``; features prepared before are void."""
+        """Drop the cache of word forms beyond ``limit`` of them; features prepared before are void."""
         if len(self.surfaces) > limit:
             self.forget()
 

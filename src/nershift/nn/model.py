@@ -1,4 +1,4 @@
-"""A tagging model: one encoder θ, a decoder φ for each label space, and whatever extra parts a method trains."""
+"""A tagging model: one encoder θ, a decoder φ for each label space, and extra parts that a method trains."""
 
 from __future__ import annotations
 
@@ -95,6 +95,7 @@ class TaggingModel(nn.Module):
         """Mean negative log-likelihood a sentence."""
         if states is None:
             states = self.states(batch)
+        assert batch.tags is not None, "a batch of raw text has no tags to learn from"
         return self.decoder(batch.key).loss(states, batch.mask, batch.tags).mean()
 
     @torch.no_grad()
@@ -133,5 +134,5 @@ def by_length(sentences: Sequence[Sentence], batch_size: int) -> Iterable[list[i
 
 
 def _module_name(key: str) -> str:
-    """A module's name must not hold a dot, nor be an attribute of modules (a corpus may be called `train`)."""
+    """A module's name must not hold a dot, nor be an attribute of one (a corpus may be called `train`)."""
     return "for:" + key.replace(".", "·")

@@ -18,10 +18,10 @@ ABSENT = -1e9  # score of a tag that no support token carries
 class PrototypeDecoder(SoftmaxDecoder):
     """A softmax over negative squared distances to prototypes.
 
-    ``O`` is no class of like words, so its prototype is learned instead of averaged. Training is episodic: one half
-    of a batch is the support from which the other half is told, and the other way round. For use, :meth:`settle`
-    fixes the prototypes. As ``-|x - c|² = 2 x·c - |c|² - |x|²`` and the last term is the same for all tags, they are
-    the rows of a linear layer, and everything else is inherited.
+    ``O`` is no class of like words, so its prototype is learned, not averaged. Training is episodic: one
+    half of a batch is the support from which the other half is told, and the other way round. For use,
+    :meth:`settle` fixes the prototypes. As ``-|x - c|² = 2 x·c - |c|² - |x|²`` and the last term is the same
+    for all tags, they are the rows of a linear layer, and everything else is inherited.
 
     Example:
         >>> decoder = PrototypeDecoder(LabelSpace.of(["LOC"], "BIO"), size=2)
@@ -39,7 +39,7 @@ class PrototypeDecoder(SoftmaxDecoder):
         self.outside = nn.Parameter(torch.empty(size).uniform_(-0.1, 0.1))
 
     def loss(self, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
-        """Of each sentence, told from the other half of the batch; tokens of tags the support lacks do not count."""
+        """Each sentence is told from the other half of the batch; tags the support lacks do not count."""
         states = widened(states)
         order = torch.randperm(len(states)).to(states.device)
         halves = [order[: len(order) // 2], order[len(order) // 2 :]] if len(order) > 1 else [order, order]

@@ -50,7 +50,13 @@ class RecurrentEncoder(Encoder):
         mask = torch.from_numpy(np.arange(lengths.max()) < lengths[:, None])  # [B, L]
         padded = torch.zeros(mask.shape, dtype=torch.long)
         padded[mask] = torch.from_numpy(where.reshape(-1))
-        return {"rows": rows, "chars": chars, "where": padded, "mask": mask, "lengths": torch.from_numpy(lengths)}
+        return {
+            "rows": rows,
+            "chars": chars,
+            "where": padded,
+            "mask": mask,
+            "lengths": torch.from_numpy(lengths),
+        }
 
     def embed(self, rows: Tensor, chars: Tensor, where: Tensor) -> Tensor:
         """Input features ``[B, L, F]`` of the recurrent layer, computed once a distinct word."""

@@ -1,4 +1,4 @@
-"""A model as a folder: `model.json` (shapes, words, label spaces), `model.safetensors`, a tokenizer's files."""
+"""A model as a folder: `model.json` (shapes, words, labels), `model.safetensors`, a tokenizer's files."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ from typing import Any
 from nershift.data.labels import LabelSpace
 from nershift.errors import CheckpointError
 from nershift.nn.decoders import make_decoder
+from nershift.nn.encoder import Encoder
 from nershift.nn.model import TaggingModel
 from nershift.nn.recurrent import RecurrentEncoder
 from nershift.nn.transformer import TransformerEncoder
 from nershift.storage import load_tensors, save_tensors, write_text
 
 FORMAT = 1
-ENCODERS = {"recurrent": RecurrentEncoder, "transformer": TransformerEncoder}
+ENCODERS: dict[str, type[Encoder]] = {"recurrent": RecurrentEncoder, "transformer": TransformerEncoder}
 
 
 def save_model(folder: Path, model: TaggingModel, meta: Mapping[str, Any]) -> None:
-    """Write encoder and decoders (a method's extra parts are not kept). ``model.json`` comes last: with it the folder is whole."""
+    """Write encoder and decoders (a method's extra parts are not kept).
+
+    ``model.json`` comes last: with it the folder is whole.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     description = {
         "format": FORMAT,

@@ -1,4 +1,4 @@
-"""Any transformers encoder: first sub-word of each word, long sentences in windows, characters beside it if asked."""
+"""Any transformers encoder: first sub-word of each word, long sentences in windows, characters beside it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Pieces:
 
 
 def load_pretrained(name: str, folder: str | None = None) -> tuple[Any, Any]:
-    """Model and tokenizer of a local folder or hub name; with ``folder`` only their shapes, weights random."""
+    """Model and tokenizer of a local folder or hub name; those of ``folder`` with random weights."""
     try:
         from transformers import AutoConfig, AutoModel, AutoTokenizer
     except ImportError:

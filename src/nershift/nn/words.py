@@ -1,4 +1,4 @@
-"""Word vectors: trained rows for the words of the training text, frozen ones for the rest of the vector file."""
+"""Word vectors: trained rows for the words of the training text, frozen ones for the rest of the file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ class WordTable(nn.Module):
 
     reserve: Tensor
 
-    def __init__(self, config: WordsConfig, trained: Iterable[str], reserve: Iterable[str], size: int) -> None:
+    def __init__(
+        self, config: WordsConfig, trained: Iterable[str], reserve: Iterable[str], size: int
+    ) -> None:
         super().__init__()
         self.config, self.size = config, size
         self.vocabulary = Vocabulary(trained)

@@ -1,9 +1,10 @@
-"""Sentences longer than an encoder's window: overlapping windows from which each token is taken exactly once."""
+"""Sentences longer than an encoder's window: overlapping windows from which each token is taken once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 
 @dataclass(frozen=True)
@@ -42,5 +43,5 @@ def windows(lengths: Sequence[int], room: int, overlap: int) -> list[Window]:
             back -= 1
             shared += lengths[back]
         start = back
-    borders = [0, *((b[0] + a[1] + 1) // 2 for a, b in zip(shown, shown[1:], strict=False)), len(lengths)]
+    borders = [0, *((b[0] + a[1] + 1) // 2 for a, b in pairwise(shown)), len(lengths)]
     return [Window(s, e, borders[i], borders[i + 1]) for i, (s, e) in enumerate(shown)]

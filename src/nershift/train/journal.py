@@ -16,7 +16,7 @@ from nershift.storage import replace_file
 class Journal:
     """Appends one JSON object a line and shows progress; ``lines`` is saved in checkpoints.
 
-    A resumed run cuts the file back to the lines its checkpoint knew, so the log reads as if nothing happened.
+    A resumed run cuts the file back to the lines its checkpoint knew: the log reads as if nothing happened.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The one training loop. It owns optimiser, precision, devices, processes, selection, checkpoints and resuming."""
+"""The one training loop: it owns optimiser, precision, processes, selection, checkpoints and resuming."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimisers and learning-rate schedules by name. A rate is a function of the step, so nothing of it is saved."""
+"""Optimisers and learning-rate schedules by name. A rate is a function of the step, never saved."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ Backward = Callable[[Tensor], None]
 
 
 class Phase:
-    """Supervised training on all feeds at once; methods override :meth:`loss`, or :meth:`draw` and :meth:`gradients`.
+    """Supervised training on all feeds; methods override :meth:`loss`, :meth:`draw`, :meth:`gradients`.
 
     Args:
         name: names the phase in logs and checkpoints; part of what seeds its randomness.

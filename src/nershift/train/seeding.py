@@ -1,4 +1,4 @@
-"""Randomness as a function of names: what a step draws depends on (seed, phase, step), not on what ran before.
+"""Randomness as a function of names: what a step draws depends on (seed, phase, step), not on what ran.
 
 That is why a run that was killed and resumed ends with the very weights of one that was not.
 """

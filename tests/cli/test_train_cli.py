@@ -1,0 +1,244 @@
+"""The command line from files to entities, in this process; every wrong call ends in a message."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from nershift import __version__
+from nershift.cli import main
+from nershift.data.corpus import Corpus
+from nershift.data.formats import read_sentences, write_corpus
+from nershift.run import Run
+
+MakeCorpus = Callable[..., Corpus]
+
+
+class Outcome:
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+
+Cli = Callable[..., Outcome]
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Runs `nershift` with these arguments; nothing it does may end in a traceback."""
+
+    def call(*arguments: object, stdin: bytes = b"") -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["nershift", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8"))
+        monkeypatch.setenv("COLUMNS", "200")
+        capsys.readouterr()
+        try:
+            main()
+            code = 0
+        except SystemExit as exit_:
+            code = int(exit_.code or 0)
+        out, err = capsys.readouterr()
+        assert "Traceback" not in out + err
+        return Outcome(code, out, err)
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def files(make_corpus: MakeCorpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("files")
+    write_corpus(folder / "news", make_corpus("news"), "conll")
+    write_corpus(folder / "clinic", make_corpus("clinic"), "conll")
+    settings = {
+        "device": "cpu",
+        "encoder": {
+            "words": {"size": 12},
+            "chars": {"filters": 8},
+            "recurrent": {"size": 10},
+            "dropout": 0.1,
+        },
+        "train": {"epochs": 8, "batch_size": 8, "lr": 0.02},
+        "pretrain": {"epochs": 2, "batch_size": 8, "lr": 0.02},
+    }
+    (folder / "c.yaml").write_text(yaml.safe_dump(settings))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(files: Path) -> Path:
+    from nershift.cli import options
+    from nershift.run import transfer
+
+    out = files / "trained"
+    transfer(
+        "in_domain",
+        options.corpus(str(files / "news")),
+        out=out,
+        config=options.settings(files / "c.yaml", []),
+        quiet=True,
+    )
+    return out
+
+
+def test_train_shows_and_writes_a_run(cli: Cli, files: Path, tmp_path: Path) -> None:
+    run = (
+        "train",
+        "--target",
+        files / "news",
+        "--out",
+        tmp_path / "r",
+        "--config",
+        files / "c.yaml",
+        "--quiet",
+    )
+    done = cli(*run, "--set", "train.epochs=9", "--seed", 3)
+    assert done.code == 0, done.err
+    assert "report.html" in done.out
+    assert Run.open(tmp_path / "r").metrics["seed"] == 3
+    assert yaml.safe_load((tmp_path / "r" / "config.yaml").read_text())["train"]["epochs"] == 9
+    refused = cli(*run)
+    assert refused.code == 1
+    assert "other settings or data" in refused.err
+    assert cli(*run, "--overwrite", "--shots", 12).code == 0
+    assert Run.open(tmp_path / "r").metrics["labelled"] == 12
+
+
+def test_transfer_pretrain_adapt(cli: Cli, files: Path, tmp_path: Path) -> None:
+    common = ("--config", files / "c.yaml", "--quiet", "--set", "train.epochs=2")
+    source, target = ("--source", files / "news"), ("--target", files / "clinic")
+    done = cli("transfer", "--method", "finetune", *source, *target, "--out", tmp_path / "t", *common)
+    assert done.code == 0, done.err
+    assert cli("pretrain", "--method", "finetune", *source, "--out", tmp_path / "p", *common).code == 0
+    done = cli("adapt", "--from", tmp_path / "p", *target, "--out", tmp_path / "a", *common)
+    assert done.code == 0, done.err
+    assert (tmp_path / "a/model.safetensors").read_bytes() == (tmp_path / "t/model.safetensors").read_bytes()
+
+
+def test_dev_is_held_out_where_there_is_none(
+    cli: Cli, files: Path, make_corpus: MakeCorpus, tmp_path: Path
+) -> None:
+    write_corpus(tmp_path / "c", make_corpus("news", dev=0), "conll")
+    run = ("train", "--target", tmp_path / "c", "--config", files / "c.yaml", "--quiet")
+    assert cli(*run, "--out", tmp_path / "r", "--hold-out", 0.25).code == 0
+    metrics = Run.open(tmp_path / "r").metrics
+    assert metrics["labelled"] == 30
+    assert "dev" in metrics
+    assert cli(*run, "--out", tmp_path / "s", "--hold-out", 0).code == 0
+    assert "dev" not in Run.open(tmp_path / "s").metrics
+
+
+def test_methods(cli: Cli) -> None:
+    listed = cli("methods")
+    assert listed.code == 0
+    assert "in_domain" in listed.out
+    assert "finetune" in listed.out
+    one = cli("methods", "in_domain")
+    assert "target labels only" in one.out
+    assert "batch_size: 32" in one.out
+    assert cli("--version").out.strip() == f"nershift {__version__}"
+    assert "predict" in cli("--help").out
+
+
+def _objects(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_predict_from_standard_input_and_from_a_file(cli: Cli, trained: Path, tmp_path: Path) -> None:
+    text = "Nobody in Leeds spoke in 1998 .\r\n\nIn Graz , Ruiz met Ada Novak . ÄÖ 🦉\n"
+    piped = cli("predict", "--model", trained, "-", stdin=text.encode())
+    assert piped.code == 0, piped.err
+    rows = _objects(piped.out)
+    assert [r["text"] for r in rows] == [line.rstrip("\r") for line in text.split("\n")[:-1]]
+    for row in rows:
+        for entity in row["entities"]:
+            assert row["text"][entity["start"] : entity["end"]] == entity["text"]
+            assert 0 <= entity["score"] <= 1
+    assert any(e["text"] == "Leeds" for e in rows[0]["entities"])
+    (tmp_path / "in.txt").write_bytes(text.encode())
+    assert cli("predict", "--model", trained, tmp_path / "in.txt").out == piped.out
+    none = cli("predict", "--model", trained, "--min-confidence", 1.1, "-", stdin=text.encode())
+    assert all(row["entities"] == [] for row in _objects(none.out))
+
+
+def test_predict_a_corpus_file(cli: Cli, trained: Path, files: Path, tmp_path: Path) -> None:
+    test = next(p for p in (files / "news").iterdir() if p.name.startswith("test"))
+    done = cli("predict", "--model", trained, test, "--out", tmp_path / "tagged.jsonl")
+    assert done.code == 0, done.err
+    tagged = read_sentences(tmp_path / "tagged.jsonl")
+    assert [s.tokens for s in tagged] == [s.tokens for s in read_sentences(test)]
+    assert tagged[0].spans == Run.open(trained).tagger().tag_tokens([tagged[0].tokens])[0].spans
+
+
+def test_wrong_calls_of_train(cli: Cli, files: Path, tmp_path: Path) -> None:
+    def fails(*more: object, target: object = files / "news", code: int = 1) -> str:
+        done = cli("train", "--target", target, "--out", tmp_path / "r", "--quiet", *more)
+        assert done.code == code, done.err
+        assert not (tmp_path / "r" / "metrics.json").exists()
+        return done.err
+
+    assert "did you mean 'epochs'" in fails("--set", "train.epohcs=3")
+    assert "--set" in fails("--set", "train.epochs")
+    assert "found 'many'" in fails("--set", "train.epochs=many")
+    assert "batch_size" in fails("--set", "train.batch_size=0")
+    assert "did you mean 'finetune'" in fails("--method", "finetun")
+    assert "--source" in fails("--method", "finetune")
+    assert "nowhere" in fails(target=tmp_path / "nowhere")
+    assert "nowhere.yaml" in fails("--config", tmp_path / "nowhere.yaml")
+    assert "nowhere" in fails("--method", "finetune", "--source", tmp_path / "nowhere")
+    assert "NAME=FILE" in fails("--raw", "text.txt")
+    assert "ratio" in fails("--ratio", "7").lower()
+    assert "shots" in fails("--shots", "-3", code=2)
+    assert "hold-out" in fails("--hold-out", "1.5", code=2)
+    assert "no file 'v.txt'" in fails("--set", "encoder.words.vectors=v.txt")
+    (tmp_path / "bad.yaml").write_text("train: [")
+    assert "bad.yaml:1" in fails("--config", tmp_path / "bad.yaml")
+    (tmp_path / "bad" / "train.conll").parent.mkdir()
+    (tmp_path / "bad" / "train.conll").write_bytes(b"caf\xe9 O\nRome B-LOC\n")
+    assert "train.conll:1" in fails(target=tmp_path / "bad")
+    assert "No such option" in fails("--sauce", "x", code=2)
+    assert "adapt" in cli("adap").err
+
+
+def test_wrong_calls_of_predict_and_adapt(cli: Cli, trained: Path, files: Path, tmp_path: Path) -> None:
+    def fails(*arguments: object, stdin: bytes = b"") -> str:
+        done = cli(*arguments, stdin=stdin)
+        assert done.code == 1, done.err
+        return done.err
+
+    assert "no model here" in fails("predict", "--model", tmp_path, "-")
+    assert "no such file" in fails("predict", "--model", trained, tmp_path / "absent.txt")
+    assert "-:2: not UTF-8" in fails("predict", "--model", trained, "-", stdin=b"fine\ncaf\xe9\n")
+    assert "--out needs a file" in fails("predict", "--model", trained, "-", "--out", tmp_path / "x.jsonl")
+    assert "no model here" in fails(
+        "adapt", "--from", tmp_path, "--target", files / "news", "--out", tmp_path / "a"
+    )
+    other = ("--set", "encoder.recurrent.size=3", "--set", "device=cpu", "--quiet")
+    source = ("--source", files / "news", "--set", "pretrain.epochs=1")
+    assert cli("pretrain", "--method", "finetune", *source, "--out", tmp_path / "p", *other).code == 0
+    wide = ("--set", "encoder.recurrent.size=4", "--set", "device=cpu", "--quiet")
+    found = fails(
+        "adapt", "--from", tmp_path / "p", "--target", files / "clinic", "--out", tmp_path / "b", *wide
+    )
+    assert "was pretrained with encoder.recurrent" in found
+
+
+def test_ctrl_c_and_a_full_disk_are_no_tracebacks(
+    cli: Cli, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail_with(error: BaseException) -> Outcome:
+        def fail(*args: object, **settings: object) -> None:
+            raise error
+
+        monkeypatch.setattr("nershift.run.transfer", fail)
+        return cli("train", "--target", files / "news", "--out", tmp_path / "r")
+
+    assert fail_with(KeyboardInterrupt()).code == 130
+    full = fail_with(OSError(28, "No space left on device", "model.safetensors"))
+    assert full.code == 1
+    assert "No space left on device" in full.err

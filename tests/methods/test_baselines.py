@@ -1,0 +1,191 @@
+"""Every method of MetaNER's tables: end to end, what it trains on, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from nershift.config import merge
+from nershift.data.corpus import Corpus
+from nershift.data.spans import Sentence
+from nershift.errors import SetupError
+from nershift.methods import methods
+from nershift.run import Run, adapt, pretrain, resolve, transfer
+
+Make = Callable[..., Any]
+
+TABLE = [
+    "in_domain",
+    "d_shift",
+    "aggregate",
+    "finetune",
+    "multitask",
+    "dann",
+    "wpz",
+    "metaner",
+    "metaner-zero",
+]
+ZERO = {"d_shift", "metaner-zero"}
+QUICK = {"train": {"max_steps": 4}, "pretrain": {"max_steps": 4}}
+
+
+def check_run(run: Run, target: Corpus) -> None:
+    gold, predicted = run.predictions()
+    assert [s.tokens for s in gold] == [s.tokens for s in target.test]
+    assert [s.tokens for s in predicted] == [s.tokens for s in target.test]
+    assert set(target.types) <= set(run.tagger().types)
+    assert isinstance(run.tagger()("Anna went to Oslo."), list)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_all_methods_run_with_one_label_space(
+    name: str, homogeneous: list[Corpus], tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    *sources, target = homogeneous
+    run = transfer(name, target, sources, out=tmp_path / "run", config=merge(tiny, QUICK), quiet=True)
+    check_run(run, target)
+    phases = run.metrics["phases"]
+    assert ("train" in phases) == (name not in ZERO)
+
+
+@pytest.mark.parametrize("name", [n for n in TABLE if n not in ZERO])
+def test_methods_that_see_the_target_run_with_label_spaces_of_their_own(
+    name: str, heterogeneous: list[Corpus], tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    *sources, target = heterogeneous
+    config = merge(tiny, QUICK)
+    check_run(
+        transfer(name, target, sources, out=tmp_path / "run", config=config, shots=5, quiet=True), target
+    )
+
+
+@pytest.mark.parametrize("name", ["finetune", "wpz", "metaner", "d_shift", "metaner-zero"])
+def test_pretraining_once_serves_a_target(
+    name: str, homogeneous: list[Corpus], tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    """With the very result of doing both in one go."""
+    *sources, target = homogeneous
+    config = merge(tiny, QUICK)
+    folder = pretrain(name, sources, out=tmp_path / "start", config=config, quiet=True)
+    run = adapt(folder, target, out=tmp_path / "run", config=config, quiet=True)
+    check_run(run, target)
+    whole = transfer(name, target, sources, out=tmp_path / "whole", config=config, quiet=True)
+    assert run.predictions() == whole.predictions()
+
+
+@pytest.mark.parametrize("name", ["aggregate", "multitask", "dann"])
+def test_methods_that_need_the_target_from_the_start_cannot_pretrain(
+    name: str, homogeneous: list[Corpus], tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    with pytest.raises(SetupError, match="together"):
+        pretrain(name, homogeneous, out=tmp_path / "start", config=tiny, quiet=True)
+
+
+def test_all_methods_of_the_table_train_the_same_model() -> None:
+    configs = {name: resolve(name) for name in TABLE}
+    for name, config in configs.items():
+        assert config.encoder == configs["metaner"].encoder, name
+        assert config.train == configs["metaner"].train, name
+        assert config.pretrain == configs["metaner"].pretrain, name
+    model = configs["metaner"]
+    assert (model.encoder.words.size, model.encoder.recurrent.size, model.encoder.dropout) == (300, 128, 0.5)
+    assert (model.pretrain.lr, model.options["inner_rate"], model.options["weight"]) == (1e-3, 1e-4, 0.8)
+
+
+def test_methods_say_where_they_come_from() -> None:
+    for name in TABLE:
+        assert methods()[name].paper.startswith("MetaNER §")
+        assert "\n" not in methods()[name].summary
+
+
+@pytest.mark.parametrize("name", sorted(ZERO))
+def test_zero_shot_refuses_label_spaces_that_do_not_fit(
+    name: str, make_method: Make, homogeneous: list[Corpus], heterogeneous: list[Corpus]
+) -> None:
+    with pytest.raises(SetupError, match="different entity types"):
+        make_method(name, heterogeneous[:-1], heterogeneous[-1]).check()
+    with pytest.raises(SetupError, match="condition") as caught:
+        make_method(name, homogeneous[:-1], heterogeneous[-1]).check()
+    assert "person, place" in str(caught.value)
+    make_method(name, homogeneous[:-1], homogeneous[-1].mapped({"place": "O"})).check()  # fewer types do fit
+
+
+@pytest.mark.parametrize("name", sorted(ZERO))
+def test_zero_shot_from_a_folder_refuses_them_too(
+    name: str, homogeneous: list[Corpus], heterogeneous: list[Corpus], tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    config = merge(tiny, QUICK)
+    folder = pretrain(name, homogeneous[:-1], out=tmp_path / "start", config=config, quiet=True)
+    with pytest.raises(SetupError, match="condition"):
+        adapt(folder, heterogeneous[-1], out=tmp_path / "run", config=config, quiet=True)
+
+
+def test_methods_with_sources_refuse_to_go_without(make_method: Make, homogeneous: list[Corpus]) -> None:
+    for name in set(TABLE) - {"in_domain"}:
+        with pytest.raises(SetupError, match="0 source"):
+            make_method(name, [], homogeneous[0]).check()
+
+
+def test_aggregate_pools_sentences_and_types(make_method: Make, heterogeneous: list[Corpus]) -> None:
+    *sources, target = heterogeneous
+    phase = make_method("aggregate", sources, target).train(None)
+    (feed,) = phase.feeds.values()
+    assert len(feed.sentences) == sum(len(c.train) for c in heterogeneous)
+    assert set(phase.model.decoder("target").space.types) == {t for c in heterogeneous for t in c.types}
+
+
+def test_multitask_adds_up_the_losses_of_all_domains(make_method: Make, homogeneous: list[Corpus]) -> None:
+    *sources, target = homogeneous
+    method = make_method("multitask", sources, target, settings={"encoder": {"dropout": 0.0}})
+    phase = method.train(None)
+    assert len(phase.model.named_decoders()) == 4  # also where one would do
+    batches = phase.draw(0, 0, 1)
+    assert len(batches) == 4
+    expected = sum(phase.model.loss(batch) for batch in batches.values())
+    torch.testing.assert_close(phase.loss(batches), expected)
+    assert [key for key, _ in method.finish(phase.model).named_decoders()] == ["target"]
+
+
+def test_dann_reads_unlabelled_text_of_the_target(make_method: Make, homogeneous: list[Corpus]) -> None:
+    *sources, target = homogeneous
+    raw = {"target": [Sentence.of(["unheardof", "words"])]}
+    phase = make_method("dann", sources, target, raw=raw).pretrain()
+    assert "unheardof" in phase.model.encoder.words.vocabulary.index
+    feed = phase.feeds["target"]
+    assert len(feed.sentences) == len(target.train) + 1
+    assert not any(s.spans for s in feed.sentences)
+    batches = phase.draw(0, 0, 1)
+    assert batches["target"].tags is None
+    assert sorted(phase.domains.values()) == [0, 1, 2, 3]
+    phase.gradients(batches, lambda loss: loss.backward())
+    discriminator = phase.model.extras["discriminator"]
+    assert discriminator.mlp[-1].out_features == 4
+    assert all(p.grad is not None for p in phase.model.parameters() if p.requires_grad)
+
+
+def test_wpz_settles_its_prototypes_on_all_target_sentences(
+    make_method: Make, homogeneous: list[Corpus]
+) -> None:
+    *sources, target = homogeneous
+    method = make_method("wpz", sources, target)
+    start = method.pretrain().model
+    learned = start.decoder("shared").outside.detach().clone()
+    phase = method.train(start)
+    model = method.finish(phase.model)
+    decoder = model.decoder("target")
+    torch.testing.assert_close(decoder.outside.detach(), learned)
+    tag = decoder.space.index["B-person"]
+    model.eval()
+    rows = []
+    for sentence in target.train:
+        batch = model.batch("target", [sentence], [model.encoder.prepare(sentence.tokens)])
+        with torch.no_grad():
+            states = model.states(batch)[0]
+        rows += [states[i] for i, t in enumerate(model.encode_tags("target", sentence)) if t == tag]
+    torch.testing.assert_close(
+        decoder.project.weight[tag] / 2, torch.stack(rows).mean(0), rtol=1e-4, atol=1e-5
+    )

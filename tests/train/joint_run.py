@@ -1,0 +1,39 @@
+"""One small run, to be started as one process or, by `accelerate launch`, as several.
+
+Usage: joint_run.py FOLDER OPTIMIZER
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from nershift import builtin_corpus
+from nershift.run import transfer
+
+
+def main() -> None:
+    whole = builtin_corpus("clinic")
+    # 61 sentences in batches of 12: odd shares, and a last batch of one sentence.
+    corpus = whole.with_splits(train=whole.train[:61], dev=whole.dev[:20], test=whole.test[:20])
+    settings: dict[str, Any] = {
+        "device": "cpu",
+        "encoder": {
+            "words": {"size": 12},
+            "chars": {"filters": 12},
+            "recurrent": {"size": 16},
+            "dropout": 0.0,
+        },
+        "train": {
+            "epochs": 3,
+            "batch_size": 12,
+            "lr": 0.05,
+            "optimizer": sys.argv[2],
+            "checkpoint_seconds": 0.05,
+        },
+    }
+    transfer("in_domain", corpus, out=sys.argv[1], config=settings, quiet=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from nershift.config import Config, TrainConfig, build
+from nershift.data.corpus import Corpus
+from nershift.data.spans import Sentence
+from nershift.errors import DataError, SetupError
+from nershift.nn.build import make_encoder
+from nershift.nn.decoders import make_decoder
+from nershift.nn.model import TaggingModel
+from nershift.train.feed import Feed
+from nershift.train.phase import MixedPhase, Phase
+from nershift.train.seeding import generator, number, seed_torch
+
+MakeCorpus = Callable[..., Corpus]
+
+
+@pytest.fixture
+def model(make_corpus: MakeCorpus, tiny: dict[str, Any]) -> TaggingModel:
+    corpus = make_corpus()
+    encoder = make_encoder(build(Config, tiny).encoder, corpus.train)
+    return TaggingModel(encoder, {"target": make_decoder("crf", corpus.label_space(), encoder.size)})
+
+
+@pytest.fixture
+def feed(model: TaggingModel, make_corpus: MakeCorpus) -> Feed:
+    return Feed(model, "target", make_corpus(train=43).train, 8, seed=3)
+
+
+def test_an_epoch_shows_each_sentence_once(feed: Feed) -> None:
+    assert feed.per_epoch == 6
+    for epoch in range(3):
+        shown = [i for k in range(6) for i in feed.indices(epoch * 6 + k)]
+        assert sorted(shown) == list(range(43))
+
+
+def test_a_batch_is_a_function_of_seed_and_number(
+    model: TaggingModel, make_corpus: MakeCorpus, feed: Feed
+) -> None:
+    rows = make_corpus(train=43).train
+    inorder = [feed.indices(k) for k in range(18)]
+    again = Feed(model, "target", rows, 8, seed=3)
+    assert [again.indices(k) for k in reversed(range(18))] == inorder[::-1]
+    other = Feed(model, "target", rows, 8, seed=4)
+    assert [other.indices(k) for k in range(18)] != inorder
+    assert inorder[:6] != inorder[6:12]
+
+
+def test_batches_hold_the_tags_of_their_sentences(feed: Feed, model: TaggingModel) -> None:
+    batch = feed.batch(2)
+    assert len(batch) == len(feed.indices(2))
+    assert batch.tags is not None
+    space = model.decoder("target").space
+    for sentence, tags, mask in zip(batch.sentences, batch.tags, batch.mask, strict=True):
+        assert int(mask.sum()) == len(sentence)
+        assert space.decode(tags[mask].tolist()) == list(sentence.spans)
+        assert not tags[~mask].any()
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_processes_share_out_a_batch(feed: Feed, world: int) -> None:
+    for k in range(6):
+        parts = [feed.batch(k, rank, world) for rank in range(world)]
+        joint = [feed.sentences[i] for i in feed.indices(k)]
+        if len(joint) >= world:
+            assert sorted((s for p in parts for s in p.sentences), key=repr) == sorted(joint, key=repr)
+            assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    small = Feed(feed.model, "target", feed.sentences[:1], 8, seed=1)
+    assert [len(small.batch(0, rank, 2)) for rank in range(2)] == [1, 1]
+
+
+def test_raw_text_has_no_tags(model: TaggingModel) -> None:
+    feed = Feed(model, "anything", [Sentence.of(["some", "words"])], 4, seed=1, labelled=False)
+    assert feed.batch(0).tags is None
+
+
+def test_nothing_to_train_on(model: TaggingModel) -> None:
+    with pytest.raises(SetupError, match="no sentences"):
+        Feed(model, "target", [Sentence.of([])], 4, seed=1)
+    with pytest.raises(DataError, match="entity type 'gene'"):
+        Feed(model, "target", [Sentence.of(["x"], [(0, 1, "gene")])], 4, seed=1)
+
+
+def test_phases_draw_from_all_feeds_or_from_one(model: TaggingModel, make_corpus: MakeCorpus) -> None:
+    feeds = {
+        "a": Feed(model, "target", make_corpus(train=20).train, 8, seed=1),
+        "b": Feed(model, "target", make_corpus(train=9, seed=5).train, 8, seed=1),
+    }
+    all_at_once = Phase("p", model, TrainConfig(), feeds, seed=1)
+    assert all_at_once.steps_per_epoch == 3
+    assert set(all_at_once.draw(0, 0, 1)) == {"a", "b"}
+    mixed = MixedPhase("p", model, TrainConfig(), feeds, seed=1)
+    assert mixed.steps_per_epoch == 5
+    for epoch in range(3):
+        drawn = [mixed.draw(epoch * 5 + i, 0, 1) for i in range(5)]
+        assert sorted(name for d in drawn for name in d) == ["a", "a", "a", "b", "b"]
+        shown = [s for d in drawn for b in d.values() for s in b.sentences]
+        assert len(shown) == 29
+    again = MixedPhase("p", model, TrainConfig(), feeds, seed=1)
+    assert [b.sentences for b in again.draw(13, 0, 1).values()] == [
+        b.sentences for b in mixed.draw(13, 0, 1).values()
+    ]
+
+
+def test_randomness_is_named() -> None:
+    assert number("a", 1) == number("a", 1) != number("a", 2)
+    assert 0 <= number("x") < 2**63
+    assert generator(1, "x").random() == generator(1, "x").random()
+    seed_torch(1, "x")
+    first = torch.rand(3)
+    seed_torch(1, "x")
+    assert torch.equal(torch.rand(3), first)
