@@ -49,7 +49,9 @@ def main(out: Path) -> None:
     _show_table(console, runs)
     page = _write_page(out, runs)
     console.print(f"\n{seconds:.0f} s of training. Report with a plot: [bold]{page}[/]")
-    console.print(f"Use the tagger: echo 'Dr. Osei gave her 20 mg of Velmorin.' | nershift predict --model {out / 'transfer'} -")
+    console.print(
+        f"Use the tagger: echo 'Dr. Osei gave her 20 mg of Velmorin.' | nershift predict --model {out / 'transfer'} -"
+    )
 
 
 def _common() -> dict[str, Any]:
@@ -60,7 +62,9 @@ def _show_sample(console: Console, runs: dict[str, Run]) -> None:
     """A test sentence that transfer gets right and the target alone does not."""
     gold, alone = runs["target only"].predictions()
     _, moved = runs["transfer"].predictions()
-    better = [i for i, s in enumerate(gold) if moved[i].spans == s.spans != alone[i].spans and len(s.spans) > 1]
+    better = [
+        i for i, s in enumerate(gold) if moved[i].spans == s.spans != alone[i].spans and len(s.spans) > 1
+    ]
     for i in better[:2]:
         for name, sentence in (("target only", alone[i]), ("transfer", moved[i]), ("right", gold[i])):
             console.print(Text(f"{name:>12}  ", "dim"), coloured(sentence), sep="")

@@ -65,7 +65,9 @@ class Cell:
         return {"d_shift": "finetune", "metaner-zero": "metaner"}.get(self.method, self.method)
 
     def path(self, folder: Path) -> Path:
-        amount = f"-{self.shots}" if self.shots is not None else f"-{self.ratio}" if self.ratio is not None else ""
+        amount = (
+            f"-{self.shots}" if self.shots is not None else f"-{self.ratio}" if self.ratio is not None else ""
+        )
         return folder / f"{self.target}-{self.method}{amount}-s{self.seed}-{self.key}.json"
 
     def with_config(self, over: Mapping[str, Any]) -> Cell:
@@ -76,8 +78,10 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def write_result(folder: Path, cell: Cell, metrics: Mapping[str, Any], counts: np.ndarray, origin: Mapping[str, Any]) -> None:
-    """``counts [sentences, 3]`` (correct, predicted, gold) are kept for paired tests; ``origin`` says code and machine."""
+def write_result(
+    folder: Path, cell: Cell, metrics: Mapping[str, Any], counts: np.ndarray, origin: Mapping[str, Any]
+) -> None:
+    """``counts [sentences, 3]`` (correct, predicted, gold) serve paired tests; ``origin`` names code and machine."""
     packed = base64.b64encode(zlib.compress(counts.astype("<u2").tobytes())).decode()
     result = {"spec": cell.spec(), "metrics": dict(metrics), "counts": packed, "origin": dict(origin)}
     write_text(cell.path(folder), json.dumps(result, indent=1))

@@ -75,7 +75,11 @@ def origin() -> dict[str, Any]:
 def _commit() -> str:
     try:
         told = subprocess.run(
-            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=Path(__file__).parent, check=True
+            ["git", "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            cwd=Path(__file__).parent,
+            check=True,
         )
         return told.stdout.strip()
     except (OSError, subprocess.CalledProcessError):

@@ -15,7 +15,14 @@ from typing import Any
 
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from nershift.bench.cells import Cell
 from nershift.storage import write_text
@@ -64,7 +71,13 @@ def workers_that_fit(asked: int | None, gib_each: float = 2.5) -> int:
 
 
 def run_grid(
-    cells: Sequence[Cell], results: Path, work: Path, *, workers: int | None = None, minutes: float = 0, quiet: bool = False
+    cells: Sequence[Cell],
+    results: Path,
+    work: Path,
+    *,
+    workers: int | None = None,
+    minutes: float = 0,
+    quiet: bool = False,
 ) -> Outcome:
     """Run every cell that has no result yet; a failing cell is tried twice, recorded and does not stop the rest."""
     jobs = plan(cells, results)
@@ -74,8 +87,13 @@ def run_grid(
     count = min(workers_that_fit(workers), len(jobs))
     deadline = time.monotonic() + 60 * minutes if minutes else float("inf")
     bar = Progress(
-        TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(),
-        TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True), disable=quiet,
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        disable=quiet,
     )
     with bar, _Workers(count, results, work) as pool:
         task = bar.add_task(f"{count} at once", total=len(jobs))
@@ -97,7 +115,9 @@ def run_grid(
                     waiting.append(job)
                 else:
                     broken.add(job.key)
-                    outcome.failed.append(f"{job.cell.target}/{job.cell.name}/s{job.cell.seed}: {error.splitlines()[-1]}")
+                    outcome.failed.append(
+                        f"{job.cell.target}/{job.cell.name}/s{job.cell.seed}: {error.splitlines()[-1]}"
+                    )
                     _record(results, job, error)
                     bar.advance(task)
             waiting = [j for j in waiting if j.needs not in broken]
@@ -109,7 +129,9 @@ def run_grid(
 
 def _record(results: Path, job: Job, error: str) -> None:
     path = results / "failed" / f"{job.key}.json"
-    write_text(path, json.dumps({"spec": job.cell.spec(), "pretrain": job.pretrain, "error": error}, indent=1))
+    write_text(
+        path, json.dumps({"spec": job.cell.spec(), "pretrain": job.pretrain, "error": error}, indent=1)
+    )
 
 
 class _Workers:
@@ -176,5 +198,5 @@ def _work(number: int, jobs: Any, inbox: Any, threads: int, results: Path, work:
             else:
                 run_cell(cell, work, results)
             inbox.put((number, None))
-        except Exception:  # noqa: BLE001 - whatever a cell does, the grid goes on and tells of it
+        except Exception:
             inbox.put((number, traceback.format_exc().strip()))

@@ -68,7 +68,9 @@ def markdown(table: Table, results: Path, seeds: Sequence[int] | None = None) ->
         lines.append(f"| {row} | " + " | ".join(cells) + " |")
         if any((row, c) in table.published for c in head):
             printed = [_printed(table, row, c, columns) for c in head]
-            lines.append("| &nbsp;&nbsp;*paper* | " + " | ".join(f"*{p}*" if p else "" for p in printed) + " |")
+            lines.append(
+                "| &nbsp;&nbsp;*paper* | " + " | ".join(f"*{p}*" if p else "" for p in printed) + " |"
+            )
     lines += ["", *_remarks(table, shown, means, columns)]
     return "\n".join(lines) + "\n"
 
@@ -94,7 +96,11 @@ def _remarks(
     table: Table, shown: dict[tuple[str, str], Shown], means: dict[str, Shown], columns: Sequence[str]
 ) -> Iterable[str]:
     runs = {len(s.scores) for s in shown.values() if s.scores}
-    yield f"Mean ± standard deviation over {_range(runs)} seeds; model selected on dev, test read once." if runs else "Not run."
+    yield (
+        f"Mean ± standard deviation over {_range(runs)} seeds; model selected on dev, test read once."
+        if runs
+        else "Not run."
+    )
     ours = means.get(table.ours)
     if ours is not None and ours.summary is not None:
         if ours.summary.low is not None:

@@ -72,9 +72,7 @@ def tags_to_spans(tags: Sequence[str]) -> list[Span]:
     for i, tag in enumerate([*tags, "O"]):
         prefix, label = split_tag(tag)
         prefix = _TO_BIOES.get(prefix, prefix)
-        starts = prefix != "O" and (
-            prefix in "BS" or before in "OES" or label != before_type
-        )
+        starts = prefix != "O" and (prefix in "BS" or before in "OES" or label != before_type)
         if open_type and (prefix == "O" or starts):
             spans.append(Span(start, i, open_type))
             open_type = ""

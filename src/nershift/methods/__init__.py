@@ -25,9 +25,9 @@ def _defined_here() -> Iterator[type[Method]]:
     for module_info in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{module_info.name}")
         for value in vars(module).values():
-            if isinstance(value, type) and issubclass(value, Method) and value.__module__ == module.__name__:
-                if "name" in vars(value):
-                    yield value
+            here = isinstance(value, type) and value.__module__ == module.__name__
+            if here and issubclass(value, Method) and "name" in vars(value):
+                yield value
 
 
 def get_method(name: str) -> type[Method]:

@@ -74,7 +74,9 @@ class Method(ABC):
             )
         names = [c.name for c in sources]
         if len(set(names)) < len(names):
-            raise SetupError(f"source names repeat: {', '.join(names)}", place="--source", expected="distinct names")
+            raise SetupError(
+                f"source names repeat: {', '.join(names)}", place="--source", expected="distinct names"
+            )
 
     def pretrain(self) -> Phase | None:
         """Learn from the sources, without a look at the target."""

@@ -17,7 +17,7 @@ from nershift.errors import ConfigError
 from nershift.nn.encoder import Encoder
 from nershift.nn.recurrent import RecurrentEncoder
 from nershift.nn.transformer import TransformerEncoder, load_pretrained
-from nershift.nn.words import WordTable
+from nershift.nn.words import WordTable, row_name
 from nershift.text.surfaces import Vocabulary
 from nershift.text.vectors import Vectors, read_vectors
 
@@ -43,16 +43,13 @@ def make_encoder(config: EncoderConfig, sentences: Iterable[Sentence]) -> Encode
 
 def _word_table(config: EncoderConfig, words: Counter[str]) -> WordTable:
     settings = config.words
-    counted: Counter[str] = Counter()
-    for word, n in words.items():
-        counted[word.lower() if settings.lower else word] += n
-    trained = sorted(counted)
     if not settings.vectors:
-        return WordTable(settings, trained, (), settings.size)
+        return WordTable(settings, sorted({row_name(w, settings.lower, ()) for w in words}), (), settings.size)
     path = find_vectors(settings.vectors)
     vectors = _vectors(path, path.stat().st_mtime_ns)
     log.info("%s", vectors.coverage(words))
-    known = set(trained)
+    known = {row_name(w, settings.lower, vectors.index) for w in words}
+    trained = sorted(known)
     # With `lower`, a cased row of the file would shadow the trained row of its lower-cased form.
     reserve = [w for w in vectors.words if w not in known and not (settings.lower and w != w.lower())]
     reserve = reserve[: settings.reserve]

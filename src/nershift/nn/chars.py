@@ -59,11 +59,15 @@ class CharCNN(nn.Module):
         column = torch.arange(span, device=chars.device)
         y = embedding_bag((windows * span + column).flatten(0, 1), table, mode="sum")
         y = y.view(*windows.shape[:2], -1)  # [U, P, F]
-        extra = torch.cat([conv.weight.new_full((conv.out_channels,), conv.kernel_size[0] - 1) for conv in self._convs()])
+        extra = torch.cat(
+            [conv.weight.new_full((conv.out_channels,), conv.kernel_size[0] - 1) for conv in self._convs()]
+        )
         reach = (chars != 0).sum(1)[:, None] + extra  # [U, F]: windows that touch a letter
         at = torch.arange(y.shape[1], device=chars.device)[:, None]  # [P, 1]
         y = y.masked_fill(at >= reach[:, None], float("-inf"))
-        return torch.relu(y.max(1).values + torch.cat([conv.bias for conv in self._convs() if conv.bias is not None]))
+        return torch.relu(
+            y.max(1).values + torch.cat([conv.bias for conv in self._convs() if conv.bias is not None])
+        )
 
     def _convs(self) -> list[nn.Conv1d]:
         return [conv for conv in self.convolutions if isinstance(conv, nn.Conv1d)]

@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from nershift.config import EncoderConfig, build, to_dict
 from nershift.nn.chars import CharCNN
 from nershift.nn.encoder import Encoder
-from nershift.nn.words import WordTable
+from nershift.nn.words import WordTable, row_name
 from nershift.text.surfaces import Surfaces, Vocabulary
 
 
@@ -80,7 +80,8 @@ class RecurrentEncoder(Encoder):
 
     def learn_words(self, words: Iterable[str]) -> None:
         words = list(words)
-        self.words.learn(w.lower() if self.config.words.lower else w for w in words)
+        known = self.words.vocabulary.index
+        self.words.learn(row_name(w, self.config.words.lower, known) for w in words)
         self.characters.extend(sorted({c for w in words for c in w}))
         if self.chars is not None:
             self.chars.grow(len(self.characters))

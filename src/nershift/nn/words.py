@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,6 +11,18 @@ from torch.nn.functional import embedding
 
 from nershift.config import WordsConfig
 from nershift.text.surfaces import Vocabulary
+from nershift.text.vectors import without_digits
+
+
+def row_name(word: str, lower: bool, known: Container[str]) -> str:
+    """The name of the row a training word learns in: all numbers of one shape share it, unless one is ``known``.
+
+    Example:
+        >>> row_name("Part-12", True, {"part"}), row_name("1996", True, {"1996"})
+        ('part-00', '1996')
+    """
+    word = word.lower() if lower else word
+    return word if word in known else without_digits(word)
 
 
 class WordTable(nn.Module):

@@ -24,6 +24,11 @@ CHUNK = 8192  # rows parsed at once: large enough for numpy, small enough to hol
 _DIGIT = re.compile(r"\d")
 
 
+def without_digits(word: str) -> str:
+    """Every digit as 0: ``1996-08-28`` and ``2001-11-02`` are one word."""
+    return _DIGIT.sub("0", word)
+
+
 def lookup_forms(word: str) -> tuple[tuple[str, Rule], ...]:
     """The forms of a word in the order in which they are looked up, each with the rule it stands for.
 
@@ -31,7 +36,7 @@ def lookup_forms(word: str) -> tuple[tuple[str, Rule], ...]:
         >>> [form for form, _ in lookup_forms("BA2490")]
         ['BA2490', 'ba2490', 'BA0000', 'ba0000']
     """
-    zeros = _DIGIT.sub("0", word)
+    zeros = without_digits(word)
     return ((word, "exact"), (word.lower(), "lower"), (zeros, "digits"), (zeros.lower(), "digits"))
 
 
