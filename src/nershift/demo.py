@@ -5,6 +5,7 @@ Run it with ``python -m nershift.demo [OUT]``; everything it needs is built in.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -26,8 +27,8 @@ TARGET, SHOTS, SEED = "clinic", 40, 1
 # A small model: the demo is to finish on a laptop while someone waits.
 SETTINGS: dict[str, Any] = {
     "encoder": {"words": {"size": 50, "drop": 0.1}, "chars": {"filters": 60}, "recurrent": {"size": 64}},
-    "pretrain": {"epochs": 3},
-    "train": {"epochs": 60, "batch_size": 8},
+    "pretrain": {"epochs": 4, "lr": 3e-3},
+    "train": {"epochs": 60, "batch_size": 8, "lr": 3e-3},
 }
 
 
@@ -49,9 +50,9 @@ def main(out: Path) -> None:
     _show_table(console, runs)
     page = _write_page(out, runs)
     console.print(f"\n{seconds:.0f} s of training. Report with a plot: [bold]{page}[/]")
-    console.print(
-        f"Use the tagger: echo 'Dr. Osei gave her 20 mg of Velmorin.' | nershift predict --model {out / 'transfer'} -"
-    )
+    command = os.path.relpath(Path(sys.executable).with_name("nershift"))
+    text = "Dr. Osei gave her 20 mg of Velmorin."
+    console.print(f"Use the tagger: echo '{text}' | {command} predict --model {out / 'transfer'} -", soft_wrap=True)
 
 
 def _common() -> dict[str, Any]:

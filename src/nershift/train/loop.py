@@ -130,7 +130,8 @@ class Loop:
         p = self.progress
         steps = (p.step - 1) % self.phase.steps_per_epoch + 1
         score = self.phase.validate()
-        if score is not None and not (p.best is not None and score <= p.best):
+        # A score of 0 says nothing yet: the later weights are the better guess, and patience has not begun.
+        if score is not None and (not p.best or score > p.best):
             p.best, p.best_step, p.stale = score, p.step, 0
             self.best = {k: v.clone() for k, v in checkpoint.trainable(self.phase.model).items()}
         elif score is not None:
