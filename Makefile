@@ -18,7 +18,7 @@ demo: .venv/.ready
 	$(BIN)/python -m nershift.demo
 
 test: .venv/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile  # a thread a worker: two on a busy core crawl
 
 lint: .venv/.dev
 	$(BIN)/ruff check src tests benchmarks

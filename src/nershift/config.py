@@ -23,6 +23,7 @@ class WordsConfig:
     """Word vectors of the recurrent encoder."""
 
     vectors: str = ""  # a GloVe / word2vec / fastText text file; empty: random vectors
+    subwords: str = ""  # or an encoder folder: a word is the mean of its sub-words' rows, cut to `size` axes
     size: int = 100  # dimension of random vectors (a file brings its own)
     lower: bool = True  # one row for all casings of a word (the character CNN still sees the case)
     train: bool = True  # fine-tune the rows of the words seen in training

@@ -13,7 +13,7 @@ from nershift.data.spans import Sentence, Span
 from nershift.errors import CheckpointError
 from nershift.eval.predictions import write_predictions
 from nershift.report.model import RunReport
-from nershift.report.run import report_of_run, show_run
+from nershift.report.run import report_of_run, show_run, write_report
 
 
 @pytest.fixture
@@ -37,10 +37,11 @@ def test_everything_in_the_folder_is_used(folder: Path) -> None:
     assert report.config["seed"] == 3
 
 
-def test_show_run_writes_all_renderings(folder: Path) -> None:
+def test_a_report_is_shown_and_written_in_all_renderings(folder: Path) -> None:
     out = io.StringIO()
     show_run(folder, Console(file=out, width=120))
     assert "66.67" in out.getvalue()
+    write_report(folder)
     assert RunReport.load(folder / "report.json") == report_of_run(folder)
     assert (folder / "report.md").read_text(encoding="utf-8").startswith("# toy")
     assert "66.67" in (folder / "report.html").read_text(encoding="utf-8")

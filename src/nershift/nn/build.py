@@ -11,13 +11,15 @@ from pathlib import Path
 
 import torch
 
-from nershift.config import EncoderConfig
+from nershift.config import EncoderConfig, WordsConfig
 from nershift.data.spans import Sentence
 from nershift.errors import ConfigError
 from nershift.nn.encoder import Encoder
-from nershift.nn.recurrent import RecurrentEncoder
-from nershift.nn.transformer import TransformerEncoder, load_pretrained
+from nershift.nn.recurrent import RecurrentEncoder, Words
+from nershift.nn.subwords import SubwordTable
+from nershift.nn.transformer import TransformerEncoder, find_encoder, load_pretrained
 from nershift.nn.words import WordTable, row_name
+from nershift.text.subword_vectors import read_subwords
 from nershift.text.surfaces import Vocabulary
 from nershift.text.vectors import Vectors, read_vectors
 
@@ -38,17 +40,21 @@ def make_encoder(config: EncoderConfig, sentences: Iterable[Sentence]) -> Encode
             )
         model, tokenizer = load_pretrained(config.transformer.name)
         return TransformerEncoder(config, model, tokenizer, characters)
-    return RecurrentEncoder(config, _word_table(config, words), characters)
+    return RecurrentEncoder(config, make_words(config.words, words), characters)
 
 
-def _word_table(config: EncoderConfig, words: Counter[str]) -> WordTable:
-    settings = config.words
+def make_words(settings: WordsConfig, words: Counter[str]) -> Words:
+    """Word vectors for a text with these words: of a file, of an encoder's sub-words, or random ones."""
+    if settings.subwords:
+        return _subwords(settings)
     if not settings.vectors:
         return WordTable(settings, sorted({row_name(w, settings.lower, ()) for w in words}), (), settings.size)
     path = find_vectors(settings.vectors)
     vectors = _vectors(path, path.stat().st_mtime_ns)
     log.info("%s", vectors.coverage(words))
     known = {row_name(w, settings.lower, vectors.index) for w in words}
+    if not settings.train:  # a random row that never learns would say nothing: such words are unknown
+        known = {w for w in known if vectors.find(w) is not None}
     trained = sorted(known)
     # With `lower`, a cased row of the file would shadow the trained row of its lower-cased form.
     reserve = [w for w in vectors.words if w not in known and not (settings.lower and w != w.lower())]
@@ -58,6 +64,19 @@ def _word_table(config: EncoderConfig, words: Counter[str]) -> WordTable:
     found = {word: row for word, row in rows.items() if row is not None}
     table.fill(list(found), torch.from_numpy(vectors.matrix)[list(found.values())])
     return table
+
+
+def _subwords(settings: WordsConfig) -> SubwordTable:
+    wrong = "encoder.words.vectors is set too" if settings.vectors else ""
+    wrong = wrong or ("encoder.words.train is true, but rows of sub-words do not learn" * settings.train)
+    if wrong:
+        raise ConfigError(
+            wrong,
+            place="encoder.words.subwords",
+            expected="one source of vectors, and train: false",
+            fix="--set encoder.words.vectors= --set encoder.words.train=false",
+        )
+    return SubwordTable.of(settings, read_subwords(find_encoder(settings.subwords), settings.size))
 
 
 def find_vectors(name: str) -> Path:

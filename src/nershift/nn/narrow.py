@@ -12,6 +12,7 @@ from torch import nn
 from nershift.nn.encoder import Encoder
 from nershift.nn.model import Batch
 from nershift.nn.recurrent import RecurrentEncoder
+from nershift.nn.words import WordTable
 
 
 @contextmanager
@@ -22,10 +23,10 @@ def narrowed(encoder: Encoder, batches: Sequence[Batch]) -> Iterator[list[Batch]
     no batch reads. On leaving, the gradients of the small table are handed to the large one; its weights are
     not. An encoder without such a table, or with a frozen one, is left as it is.
     """
-    if not isinstance(encoder, RecurrentEncoder) or not encoder.words.weight.requires_grad:
+    words = encoder.words if isinstance(encoder, RecurrentEncoder) else None
+    if not isinstance(words, WordTable) or not words.weight.requires_grad:
         yield list(batches)
         return
-    words = encoder.words
     full, trained = words.weight, words.trained
     always = torch.arange(2, device=full.device)  # padding and the unknown word keep their places
     used = torch.cat([always, *(batch.inputs["rows"].flatten() for batch in batches)]).unique()  # sorted

@@ -13,14 +13,19 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from nershift.config import EncoderConfig, build, to_dict
 from nershift.nn.chars import CharCNN
 from nershift.nn.encoder import Encoder
+from nershift.nn.subwords import SubwordTable
 from nershift.nn.words import WordTable, row_name
 from nershift.text.surfaces import Surfaces, Vocabulary
+
+Words = WordTable | SubwordTable
 
 
 class RecurrentEncoder(Encoder):
     """``words`` holds the word vectors, ``characters`` the alphabet seen when the encoder was made."""
 
-    def __init__(self, config: EncoderConfig, words: WordTable, characters: Vocabulary) -> None:
+    kind = "recurrent"
+
+    def __init__(self, config: EncoderConfig, words: Words, characters: Vocabulary) -> None:
         super().__init__()
         self.config = config
         self.words = words
@@ -37,26 +42,15 @@ class RecurrentEncoder(Encoder):
         self.forget()
 
     def forget(self) -> None:
+        if isinstance(self.words, SubwordTable):
+            self.words.forget()
         self.surfaces = Surfaces(self.words.vocabulary, self.characters, self.config.chars.max_length)
 
     def prepare(self, tokens: Sequence[str]) -> np.ndarray:
         return np.array(self.surfaces.numbers(tokens), dtype=np.int64)
 
     def collate(self, items: Sequence[np.ndarray]) -> dict[str, Tensor]:
-        lengths = np.array([len(item) for item in items])
-        flat = np.concatenate(items)
-        forms, where = np.unique(flat, return_inverse=True)  # [U], [tokens]
-        rows, chars = self.surfaces.look_up(forms)  # [U], [U, W]
-        mask = torch.from_numpy(np.arange(lengths.max()) < lengths[:, None])  # [B, L]
-        padded = torch.zeros(mask.shape, dtype=torch.long)
-        padded[mask] = torch.from_numpy(where.reshape(-1))
-        return {
-            "rows": rows,
-            "chars": chars,
-            "where": padded,
-            "mask": mask,
-            "lengths": torch.from_numpy(lengths),
-        }
+        return gather(items, self.surfaces)
 
     def embed(self, rows: Tensor, chars: Tensor, where: Tensor) -> Tensor:
         """Input features ``[B, L, F]`` of the recurrent layer, computed once a distinct word."""
@@ -76,7 +70,7 @@ class RecurrentEncoder(Encoder):
         return self.contextualise(x, inputs["lengths"])
 
     def word_parameters(self) -> list[nn.Parameter]:
-        return [self.words.weight]
+        return list(self.words.parameters())
 
     def learn_words(self, words: Iterable[str]) -> None:
         words = list(words)
@@ -89,14 +83,40 @@ class RecurrentEncoder(Encoder):
 
     def describe(self) -> dict[str, Any]:
         return {
-            "kind": "recurrent",
+            "kind": self.kind,
             "config": to_dict(self.config),
             "words": self.words.describe(),
             "characters": self.characters.words[2:],
         }
 
+    def save_files(self, folder: str) -> None:
+        if isinstance(self.words, SubwordTable):
+            self.words.save_files(folder)
+
     @classmethod
     def rebuild(cls, description: Mapping[str, Any], folder: str) -> RecurrentEncoder:
         config = build(EncoderConfig, description["config"], f"{folder}/model.json")
-        words = WordTable.rebuild(description["words"])
+        words: Words
+        if description["words"].get("kind") == "subwords":
+            words = SubwordTable.rebuild(description["words"], folder)
+        else:
+            words = WordTable.rebuild(description["words"])
         return cls(config, words, Vocabulary(description["characters"]))
+
+
+def gather(items: Sequence[np.ndarray], surfaces: Surfaces) -> dict[str, Tensor]:
+    """Tensors of a batch from the numbers that ``surfaces`` gave the words of each sentence."""
+    lengths = np.array([len(item) for item in items])
+    flat = np.concatenate(items)
+    forms, where = np.unique(flat, return_inverse=True)  # [U], [tokens]
+    rows, chars = surfaces.look_up(forms)  # [U], [U, W]
+    mask = torch.from_numpy(np.arange(lengths.max()) < lengths[:, None])  # [B, L]
+    padded = torch.zeros(mask.shape, dtype=torch.long)
+    padded[mask] = torch.from_numpy(where.reshape(-1))
+    return {
+        "rows": rows,
+        "chars": chars,
+        "where": padded,
+        "mask": mask,
+        "lengths": torch.from_numpy(lengths),
+    }

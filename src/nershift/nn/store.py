@@ -13,11 +13,16 @@ from nershift.nn.decoders import make_decoder
 from nershift.nn.encoder import Encoder
 from nershift.nn.model import TaggingModel
 from nershift.nn.recurrent import RecurrentEncoder
+from nershift.nn.shared_private import SharedPrivateEncoder
 from nershift.nn.transformer import TransformerEncoder
 from nershift.storage import load_tensors, save_tensors, write_text
 
 FORMAT = 1
-ENCODERS: dict[str, type[Encoder]] = {"recurrent": RecurrentEncoder, "transformer": TransformerEncoder}
+ENCODERS: dict[str, type[Encoder]] = {
+    "recurrent": RecurrentEncoder,
+    "shared-private": SharedPrivateEncoder,
+    "transformer": TransformerEncoder,
+}
 
 
 def save_model(folder: Path, model: TaggingModel, meta: Mapping[str, Any]) -> None:

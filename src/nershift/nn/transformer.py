@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,15 @@ class Pieces:
     forms: np.ndarray
 
 
+def find_encoder(name: str) -> str:
+    """A folder, the name of one in the folder ``NERSHIFT_ENCODERS``, or else the name itself, for the hub."""
+    local = Path(os.environ.get("NERSHIFT_ENCODERS", ""), name)
+    return str(local) if not Path(name).is_dir() and local.is_dir() else name
+
+
 def load_pretrained(name: str, folder: str | None = None) -> tuple[Any, Any]:
     """Model and tokenizer of a local folder or hub name; those of ``folder`` with random weights."""
+    name = find_encoder(name)
     try:
         from transformers import AutoConfig, AutoModel, AutoTokenizer
     except ImportError:
@@ -121,7 +129,8 @@ class TransformerEncoder(Encoder):
     def forget(self) -> None:
         self.surfaces = Surfaces(Vocabulary(), self.characters, self.config.chars.max_length)
 
-    def prepare(self, tokens: Sequence[str]) -> Pieces:
+    def prepare(self, tokens: Sequence[str], masked: Collection[int] = (), whole: bool = True) -> Pieces:
+        """``masked`` tokens are hidden behind mask sub-words: as many as they have, or (not ``whole``) the first."""
         encoded = self.tokenizer(list(tokens), is_split_into_words=True, add_special_tokens=False)
         pieces: list[list[int]] = [[] for _ in tokens]
         for piece, word in zip(encoded["input_ids"], encoded.word_ids(), strict=True):
@@ -130,6 +139,9 @@ class TransformerEncoder(Encoder):
         # A word without sub-words (a lone control character) is shown as unknown; a word of more sub-words
         # than the window has room for is shown by its first ones, of which only the very first is read.
         pieces = [(p or unknown)[: self.room] for p in pieces]
+        hidden = self.tokenizer.mask_token_id
+        for i in masked:
+            pieces[i] = [hidden] * len(pieces[i]) if whole else [hidden, *pieces[i][1:]]
         ids, at = [], []
         for n, window in enumerate(
             windows([len(p) for p in pieces], self.room, self.config.transformer.overlap)
@@ -140,8 +152,9 @@ class TransformerEncoder(Encoder):
                     at.append((n, len(shown)))
                 shown += pieces[i]
             ids.append((*shown, *self.after))
+        seen = [self.tokenizer.mask_token if i in masked else token for i, token in enumerate(tokens)]
         forms = (
-            np.array(self.surfaces.numbers(tokens), dtype=np.int64) if self.chars is not None else np.empty(0)
+            np.array(self.surfaces.numbers(seen), dtype=np.int64) if self.chars is not None else np.empty(0)
         )
         return Pieces(tuple(ids), tuple(at), forms)
 

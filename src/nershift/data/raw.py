@@ -1,0 +1,197 @@
+"""Unlabelled text of any size: a file seen as a sequence of sentences, of which only a few are in memory."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import tempfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Literal, overload
+
+from nershift.data.problems import Problem
+from nershift.data.spans import Sentence
+from nershift.data.tokenizer import sentences as sentence_ranges
+from nershift.data.tokenizer import tokenize
+from nershift.errors import DataError
+
+_LONGEST = 1 << 20  # bytes of a line
+_MOST_TOKENS = 1000  # of a sentence
+_MARKS = 8192  # places in the file that are remembered
+_SHOWN = 5  # bad lines that are kept as examples
+
+RawFormat = Literal["raw", "text"]
+
+
+class RawText(Sequence[Sentence]):
+    """Sentences of a file, read when asked for: memory does not grow with the file.
+
+    The file is read once to count and check it. A line that cannot be used (not UTF-8, a megabyte long, a
+    sentence of more than 1,000 tokens) is left out and counted in ``bad``; ``examples`` holds the first few.
+    Packed files and running text are unpacked and cut into a temporary file on disk, which goes with the object.
+
+    Args:
+        path: one sentence a line, or running text; ``.gz`` is unpacked.
+        format: ``raw`` (tokens parted by spaces) or ``text`` (cut into sentences and tokens by rules).
+    """
+
+    def __init__(self, path: str | Path, format: RawFormat = "raw") -> None:
+        self.path, self.format = Path(path), format
+        self.bad: Counter[str] = Counter()
+        self.examples: list[Problem] = []
+        self._marks, self._stride, self._count = [0], 1, 0
+        try:
+            with self._open() as file:
+                kept_elsewhere = format == "text" or self.path.suffix == ".gz"
+                self._file: IO[bytes] = tempfile.TemporaryFile() if kept_elsewhere else self.path.open("rb")
+                self._digest = self._survey(file, self._file if kept_elsewhere else None)
+        except FileNotFoundError:
+            raise DataError("there is no such file", place=str(path), fix="check the path") from None
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise DataError(
+                f"the file cannot be unpacked ({error})",
+                place=str(path),
+                expected="a complete gzip file",
+                fix="copy it again, or take the .gz off its name if it is not packed",
+            ) from None
+        except OSError as error:
+            raise DataError(f"the file cannot be read ({error.strerror})", place=str(path)) from None
+        if self.bad.total() >= max(1, self._count):
+            first = self.examples[0]
+            raise DataError(
+                f"{self.bad.total():,} lines cannot be used and {self._count:,} sentences can; "
+                f"the first bad line: {first.found}",
+                place=first.place,
+                expected="UTF-8 text, one sentence a line",
+                fix="check that this is a text file",
+            )
+        if not self._count:
+            raise DataError("the file has no sentences", place=str(path), expected="one sentence a line")
+
+    def _open(self) -> IO[bytes]:
+        return gzip.open(self.path) if self.path.suffix == ".gz" else self.path.open("rb")  # type: ignore[return-value]
+
+    def _survey(self, file: IO[bytes], copy: IO[bytes] | None) -> str:
+        """Count, check, hash and mark the sentences; the hash is that of a corpus with a ``raw`` split of them."""
+        hashed = hashlib.sha256(b"\0raw\0")
+        for number, at, line in _lines(file):
+            for tokens in self._sentences(line, f"{self.path}:{number}"):
+                joined = " ".join(tokens).encode()
+                self._mark(at if copy is None else copy.tell())
+                if copy is not None:
+                    copy.write(joined + b"\n")
+                hashed.update("\t".join(tokens).encode() + b"\n[]\n")
+        return hashed.hexdigest()
+
+    def _mark(self, at: int) -> None:
+        if self._count % self._stride == 0:
+            if self._count // self._stride == _MARKS:  # keep every second mark from here on
+                self._marks, self._stride = self._marks[::2], 2 * self._stride
+            if self._count:
+                self._marks.append(at)
+            else:
+                self._marks[0] = at
+        self._count += 1
+
+    def _sentences(self, line: bytes | None, place: str) -> Iterator[list[str]]:
+        """Token lists of a line: none or one in ``raw``, any number in ``text``."""
+        if line is None:
+            self._note("long line", place, f"a line of more than {_LONGEST:,} bytes")
+            return
+        text = _decode(line)
+        if text is None:
+            self._note("encoding", place, "bytes that are not UTF-8")
+            return
+        if self.format == "raw":
+            found = [_tokens(text)]
+        else:
+            cut = [text[a:b] for a, b in sentence_ranges(text)]
+            found = [[piece[a:b] for a, b in tokenize(piece)] for piece in cut]
+        for tokens in found:
+            if len(tokens) > _MOST_TOKENS:
+                self._note("long sentence", place, f"a sentence of {len(tokens):,} tokens")
+            elif tokens:
+                yield tokens
+
+    def _note(self, kind: str, place: str, found: str) -> None:
+        self.bad[kind] += 1
+        if len(self.examples) < _SHOWN:
+            self.examples.append(Problem(kind, place, found, repair="left out"))
+
+    def summary(self) -> str:
+        """One line for people: how much text there is, and what was left out."""
+        text = f"{self.path}: {self._count:,} sentences"
+        if self.bad:
+            kinds = ", ".join(f"{kind} {n:,}" for kind, n in self.bad.most_common())
+            first = self.examples[0]
+            text += f"; {self.bad.total():,} bad lines left out ({kinds}), first {first.place}: {first.found}"
+        return text
+
+    def digest(self) -> str:
+        """Equal to that of a :class:`~nershift.data.corpus.Corpus` with these sentences as its ``raw`` split."""
+        return self._digest
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Sentence: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Sentence]: ...
+    def __getitem__(self, index: int | slice) -> Sentence | list[Sentence]:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(self._count)
+            if step != 1:
+                return [self[i] for i in range(start, stop, step)]
+            return list(self._read(start, stop))
+        if not -self._count <= index < self._count:
+            raise IndexError(index)
+        start = index % self._count
+        return next(self._read(start, start + 1))
+
+    def __iter__(self) -> Iterator[Sentence]:
+        for start in range(0, self._count, _MARKS):
+            yield from self[start : start + _MARKS]
+
+    def _read(self, start: int, stop: int) -> Iterator[Sentence]:
+        """Sentences from ``start`` on: from the nearest mark before it, then line by line."""
+        at = start - start % self._stride
+        if start >= stop:
+            return
+        self._file.seek(self._marks[start // self._stride])
+        for _, _, line in _lines(self._file):
+            text = _decode(line) if line is not None else None
+            tokens = _tokens(text) if text else []
+            if not 0 < len(tokens) <= _MOST_TOKENS:
+                continue
+            if at >= start:
+                yield Sentence(tuple(tokens), place=f"{self.path}, sentence {at + 1}")
+            at += 1
+            if at == stop:
+                return
+
+
+def _lines(file: IO[bytes]) -> Iterator[tuple[int, int, bytes | None]]:
+    """Number, offset and bytes of each line; None in place of a line that is too long to be one."""
+    number, at = 0, file.tell()
+    while line := file.readline(_LONGEST):
+        number += 1
+        size, whole = len(line), line.endswith(b"\n") or len(line) < _LONGEST
+        while not line.endswith(b"\n") and len(line) == _LONGEST:
+            line = file.readline(_LONGEST)
+            size += len(line)
+        yield number, at, line if whole else None
+        at += size
+
+
+def _decode(line: bytes) -> str | None:
+    try:
+        return line.decode("utf-8").removeprefix("\ufeff").rstrip("\r\n")
+    except UnicodeDecodeError:
+        return None
+
+
+def _tokens(text: str) -> list[str]:
+    return [t for t in text.replace("\t", " ").split(" ") if t]
