@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench results clean
 
 .venv/.ready: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -28,6 +28,9 @@ lint: .venv/.dev
 bench: .venv/.dev
 	$(BIN)/python benchmarks/crf.py
 	$(BIN)/python benchmarks/spacy_speed.py
+
+results: .venv/.ready
+	$(BIN)/nershift bench show --markdown > docs/results.md
 
 clean:
 	rm -rf .venv build dist demo

@@ -15,6 +15,7 @@ from typing import Any
 from nershift import __version__
 from nershift.config import Config, build, merge, to_dict
 from nershift.data.corpus import Corpus
+from nershift.data.raw import RawText
 from nershift.data.spans import Sentence
 from nershift.deploy.tagger import Tagger
 from nershift.errors import CheckpointError, ConfigError, SetupError
@@ -137,7 +138,9 @@ def transfer(
             )
         tagger = Tagger(task.finish(model), {"method": method, "seed": settings.seed, "target": target.name})
         if processes.main:
-            _write_results(folder, tagger, setup, identity, phases, time.monotonic() - began)
+            task.keep(folder)
+            told = {"phases": phases, "remarks": task.remarks()}
+            _write_results(folder, tagger, setup, identity, told, time.monotonic() - began)
             _round_off(folder, report)
         processes.wait()
     return Run.open(folder)
@@ -208,7 +211,7 @@ def _setup(
     if target is not None:
         labelled = [s for name in ("train", "dev") for s in target.splits.get(name, ())]
         types = tuple(sorted({span.label for s in labelled for span in s.spans}))
-        if shots is not None or ratio is not None:
+        if ratio is not None or (shots is not None and (shots or "train" in target.splits)):
             target = target.with_splits(
                 train=subset(target.train, shots=shots, ratio=ratio, seed=config.seed)
             )
@@ -224,8 +227,12 @@ def _identity(
     if setup.target is not None:
         data |= {"target": setup.target.name, "target_digest": setup.target.digest()[:16]}
     data |= {"shots": shots, "ratio": ratio, "start": str(start) if start else None}
-    data["raw"] = {name: Corpus(name, {"raw": tuple(rows)}).digest()[:16] for name, rows in setup.raw.items()}
+    data["raw"] = {name: _raw_digest(rows)[:16] for name, rows in setup.raw.items()}
     return to_dict(setup.config) | {"data": data}
+
+
+def _raw_digest(rows: Sequence[Sentence]) -> str:
+    return rows.digest() if isinstance(rows, RawText) else Corpus("", {"raw": tuple(rows)}).digest()
 
 
 def _open_folder(out: Path, identity: Mapping[str, Any], overwrite: bool, processes: Processes) -> Path:
@@ -282,6 +289,9 @@ def _run(
     phase.model.to(processes.device)
     result = Loop(phase, folder / "state", processes, journal).run()
     phases[phase.name] = {"steps": result.step, "best_step": result.best_step, "dev_f1": result.best}
+    for name in phase.monitors:
+        logged = [entry[name] for entry in journal.entries() if entry["phase"] == phase.name]
+        phases[phase.name][name] = max(logged)  # the best of all epochs, chosen with a look at it
     return phase.model
 
 
@@ -290,7 +300,7 @@ def _write_results(
     tagger: Tagger,
     setup: Setup,
     identity: Mapping[str, Any],
-    phases: Mapping[str, Any],
+    told: Mapping[str, Any],
     seconds: float,
 ) -> None:
     """Tagger, predictions, and last of all metrics.json, whose presence says that the run is finished."""
@@ -305,7 +315,7 @@ def _write_results(
         "labelled": len(splits.get("train", ())),
         "data": identity["data"],
         "selection": "best dev F1" if splits.get("dev") else "last",
-        "phases": dict(phases),
+        **told,
         "seconds": round(seconds, 2),
         "device": str(tagger.model.device),
         "version": __version__,

@@ -125,3 +125,17 @@ def test_mit_movie_does_not_learn_from_its_sister() -> None:
     assert "mit_movie_trivia" not in sources_of("mit_movie")
     assert not set(SOURCES) & set(TARGETS)
     assert len(EIGHT) == 8
+
+
+def test_the_command_lists_and_shows(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from nershift.cli import app
+
+    runner = CliRunner()
+    listed = runner.invoke(app, ["bench", "list"])
+    assert listed.exit_code == 0
+    assert "metaner-table3" in listed.output
+    shown = runner.invoke(app, ["bench", "show", "in-domain", "--markdown", "--out", str(tmp_path)])
+    assert shown.exit_code == 0
+    assert "| in_domain | not run | not run | not run | not run |" in shown.output

@@ -132,3 +132,18 @@ def test_the_reserve_is_limited(vector_file: Path) -> None:
 def test_a_missing_vector_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere\.txt"):
         _encoder(tmp_path / "nowhere.txt")
+
+
+def test_numbers_of_one_shape_share_a_row_unless_they_have_a_vector(tmp_path: Path) -> None:
+    path = tmp_path / "v.txt"
+    path.write_text("1996 1 2\nmay 3 4\n")
+    config = EncoderConfig(words=WordsConfig(vectors=str(path)))
+    encoder = make_encoder(config, [Sentence.of(["May", "28", "1996", "and", "31"])])
+    assert isinstance(encoder, RecurrentEncoder)
+    words = encoder.words.vocabulary
+    assert words.find("28") == words.find("31") == words.find("77") > 1
+    assert words.find("1996") != words.find("1997") == 1  # no four digits without a vector were seen
+    encoder.learn_words(["2001", "1996"])
+    words = encoder.words.vocabulary
+    assert words.find("2001") == words.find("1997") > 1
+    assert words.find("1996") != words.find("1997")

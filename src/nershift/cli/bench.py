@@ -14,6 +14,14 @@ from nershift.errors import SetupError
 
 bench = typer.Typer(no_args_is_help=True, help="Every table and figure of the papers: list, run, show.")
 
+HEAD = """# Results
+
+Made by `nershift bench show --markdown` from the files in `results/`, each of which holds its settings, seed, data
+hashes, scores, machine and a hash of the code that ran. Ours: mean ± standard deviation of strict span F1 on test
+over the seeds that were run; *paper*: as printed there. `docs/findings.md` says what we make of it.
+
+"""
+
 Results = Annotated[Path, typer.Option("--out", help="Folder of result files.")]
 Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Number of seeds.")]
 
@@ -72,7 +80,7 @@ def show(
     from nershift.bench.show import markdown
     from nershift.bench.tables import get_table, tables
 
-    text = "\n".join(markdown(get_table(n), out, range(1, seeds + 1)) for n in names or tables())
+    text = HEAD + "\n".join(markdown(get_table(n), out, range(1, seeds + 1)) for n in names or tables())
     if plain:
         typer.echo(text)
     else:

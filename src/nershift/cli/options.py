@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from nershift.config import merge, parse_settings, read_yaml
 from nershift.data.corpus import Corpus
@@ -71,15 +72,24 @@ def corpus(name: str, hold_out: float = 0.0) -> Corpus:
     return read
 
 
-def raw_texts(pairs: Sequence[str] | None) -> dict[str, list[Sentence]]:
-    from nershift.data.formats import read_sentences
+def raw_texts(pairs: Sequence[str] | None) -> dict[str, Sequence[Sentence]]:
+    """Text by domain; plain text stays on disk, and what cannot be used of it is shown."""
+    from nershift.data.formats import detect_format, read_sentences
+    from nershift.data.raw import RawText
 
-    out = {}
+    out: dict[str, Sequence[Sentence]] = {}
     for pair in pairs or ():
         name, equals, path = pair.partition("=")
         if not equals:
             raise SetupError(
                 f"found '{pair}'", place="--raw", expected="NAME=FILE, e.g. --raw target=notes.txt"
             )
-        out[name] = read_sentences(path)
+        format = detect_format(path) if Path(path).exists() else "raw"
+        if format not in ("raw", "text"):
+            out[name] = read_sentences(path)
+            continue
+        text = RawText(path, "raw" if format == "raw" else "text")
+        if text.bad:
+            Console(stderr=True).print(f"--raw {name}={text.summary()}", style="yellow", markup=False)
+        out[name] = text
     return out

@@ -8,6 +8,7 @@ import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import IO, Literal, overload
 
@@ -171,6 +172,34 @@ class RawText(Sequence[Sentence]):
             at += 1
             if at == stop:
                 return
+
+
+class Joined(Sequence[Sentence]):
+    """Texts one after the other, none of which is copied."""
+
+    def __init__(self, texts: Sequence[Sequence[Sentence]]) -> None:
+        self.texts = list(texts)
+
+    def __len__(self) -> int:
+        return sum(len(text) for text in self.texts)
+
+    def __iter__(self) -> Iterator[Sentence]:
+        return chain.from_iterable(self.texts)
+
+    @overload
+    def __getitem__(self, index: int) -> Sentence: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Sentence]: ...
+    def __getitem__(self, index: int | slice) -> Sentence | list[Sentence]:
+        if isinstance(index, int):
+            at = range(len(self))[index]
+            return self[at : at + 1][0]
+        start, stop, step = index.indices(len(self))
+        out: list[Sentence] = []
+        for text in self.texts:
+            out += text[max(start, 0) : max(stop, 0)]
+            start, stop = start - len(text), stop - len(text)
+        return out[::step]
 
 
 def _lines(file: IO[bytes]) -> Iterator[tuple[int, int, bytes | None]]:

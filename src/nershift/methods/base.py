@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar
 
 from nershift.config import Config, TrainConfig
@@ -89,6 +90,13 @@ class Method(ABC):
     def finish(self, model: TaggingModel) -> TaggingModel:
         """The model to deploy, with a decoder under ``target``."""
         return model
+
+    def remarks(self) -> list[str]:
+        """Sentences on choices the method made by itself; they stand in ``metrics.json`` and in the report."""
+        return []
+
+    def keep(self, folder: Path) -> None:
+        """Write what else the folder of the run should hold, after :meth:`finish`."""
 
     # -- parts that methods share ------------------------------------------------------------------------
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from nershift.config import merge
 from nershift.methods.base import Method
-from nershift.methods.settings import PRESETS
+from nershift.methods.settings import CROSSLM, PRESETS, SINGLE_TASK
 from nershift.nn.model import TaggingModel
 from nershift.train.phase import Phase
 
@@ -12,7 +13,7 @@ class InDomain(Method):
     name = "in_domain"
     summary = "target labels only"
     paper = "MetaNER §5.1.1 (In-Domain)"
-    presets = PRESETS
+    presets = {**PRESETS, "crosslm": merge(CROSSLM, {"train": SINGLE_TASK})}
 
     def train(self, start: TaggingModel | None) -> Phase:
         return self.target_phase(start)

@@ -1,4 +1,4 @@
-"""The settings of MetaNER §5.1.2, shared by the methods of its tables: all of them train the same model."""
+"""The settings of MetaNER §5.1.2 and CrossLM §4.1: all methods of a paper's tables train the same model."""
 
 from __future__ import annotations
 
@@ -29,4 +29,33 @@ METANER: dict[str, Any] = {
     "train": _TRAINING,
 }
 
-PRESETS = {"paper": METANER}
+# CrossLM builds on NCRF++ and changes its batch size; what its §4.1 does not say is NCRF++'s default.
+_JOINT: dict[str, Any] = {
+    "optimizer": "sgd",
+    "lr": 0.015,
+    "momentum": 0.0,
+    "weight_decay": 1e-8,
+    "clip": 0.0,
+    "schedule": "inverse",
+    "decay": 0.05,
+    "batch_size": 30,
+    "epochs": 100,
+}
+
+CROSSLM: dict[str, Any] = {
+    "encoder": {
+        "kind": "recurrent",
+        "words": {"size": 100, "train": True, "lower": False},
+        "chars": {"use": True, "size": 30, "widths": [3], "filters": 50},
+        "recurrent": {"cell": "lstm", "size": 100, "layers": 1},
+        "input_dropout": 0.5,
+        "dropout": 0.5,
+    },
+    "decoder": {"kind": "crf", "scheme": "BIOES"},
+    "pretrain": _JOINT,
+    "train": _JOINT,
+}
+# "RMSprop with a learning rate of 0.001 is used for our single task model."
+SINGLE_TASK: dict[str, Any] = {"optimizer": "rmsprop", "lr": 1e-3, "schedule": "constant"}
+
+PRESETS = {"paper": METANER, "crosslm": CROSSLM}

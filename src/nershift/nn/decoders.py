@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -13,8 +13,8 @@ from nershift.data.labels import LabelSpace
 from nershift.data.spans import Span
 from nershift.errors import ConfigError, nearest
 
-DecoderKind = Literal["crf", "softmax", "prototypes"]
-DECODERS: tuple[DecoderKind, ...] = ("crf", "softmax", "prototypes")
+DecoderKind = Literal["crf", "softmax", "prototypes", "label-aware"]
+DECODERS: tuple[DecoderKind, ...] = ("crf", "softmax", "prototypes", "label-aware")
 
 
 class Decoder(nn.Module, ABC):
@@ -57,19 +57,23 @@ class Decoder(nn.Module, ABC):
         """The probability of each given span; spans need not come from :meth:`decode` and may overlap."""
 
 
-def make_decoder(kind: DecoderKind, space: LabelSpace, size: int) -> Decoder:
+def make_decoder(
+    kind: DecoderKind, space: LabelSpace, size: int, settings: Mapping[str, Any] | None = None
+) -> Decoder:
     """Build a decoder by name.
 
     Args:
-        kind: ``crf``, ``softmax`` or ``prototypes``.
+        kind: ``crf``, ``softmax``, ``prototypes`` or ``label-aware``.
         space: the label space whose tags it predicts.
         size: width of the encoder states.
+        settings: of the decoder itself, where it has any (``label-aware``).
 
     Example:
         >>> make_decoder("crf", LabelSpace.of(["LOC"]), 8).project
         Linear(in_features=8, out_features=5, bias=True)
     """
     from nershift.nn.crf import CRFDecoder
+    from nershift.nn.label_aware import LabelAwareDecoder
     from nershift.nn.prototypes import PrototypeDecoder
     from nershift.nn.softmax import SoftmaxDecoder
 
@@ -79,6 +83,8 @@ def make_decoder(kind: DecoderKind, space: LabelSpace, size: int) -> Decoder:
         return SoftmaxDecoder(space, size)
     if kind == "prototypes":
         return PrototypeDecoder(space, size)
+    if kind == "label-aware":
+        return LabelAwareDecoder(space, size, settings)
     raise ConfigError(
         f"there is no decoder '{kind}'{nearest(kind, DECODERS)}", expected=f"one of: {', '.join(DECODERS)}"
     )

@@ -109,12 +109,13 @@ class TaggingModel(nn.Module):
         for part in by_length(sentences, batch_size):
             chosen = [sentences[i] for i in part]
             batch = self.batch(key, chosen, [self.encoder.prepare(s.tokens) for s in chosen])
-            for i, spans in zip(part, self._spans(batch, confidence), strict=True):
+            for i, spans in zip(part, self.spans(batch, confidence), strict=True):
                 out[i] = sentences[i].with_spans(spans)
         self.train(was_training)
         return out
 
-    def _spans(self, batch: Batch, confidence: bool) -> list[list[Span]]:
+    def spans(self, batch: Batch, confidence: bool = False) -> list[list[Span]]:
+        """Predicted spans of each sentence of a batch."""
         decoder = self.decoder(batch.key)
         states = self.states(batch)
         spans = [decoder.space.decode(ids) for ids in decoder.decode(states, batch.mask)]

@@ -83,7 +83,9 @@ def load_model(folder: Path) -> tuple[TaggingModel, dict[str, Any]]:
 def _rebuild(description: Mapping[str, Any], folder: Path) -> TaggingModel:
     encoder = ENCODERS[description["encoder"]["kind"]].rebuild(description["encoder"], str(folder))
     decoders = {
-        key: make_decoder(d["kind"], LabelSpace(tuple(d["types"]), d["scheme"]), encoder.size)
+        key: make_decoder(
+            d["kind"], LabelSpace(tuple(d["types"]), d["scheme"]), encoder.size, d.get("settings")
+        )
         for key, d in description["decoders"].items()
     }
     return TaggingModel(encoder, decoders)

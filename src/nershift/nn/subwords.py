@@ -22,13 +22,14 @@ _FILE = "words.tokenizer.json"
 class OpenVocabulary(Vocabulary):
     """A vocabulary in which every word is found: it is cut into sub-words when it is first met."""
 
-    def __init__(self, tokenizer: SubwordTokenizer) -> None:
+    def __init__(self, tokenizer: SubwordTokenizer, lower: bool) -> None:
         super().__init__()
-        self.tokenizer = tokenizer
+        self.tokenizer, self.lower = tokenizer, lower
         unknown = tokenizer.unknown
         self.pieces: list[list[int]] = [[], [] if unknown is None else [unknown]]
 
     def find(self, word: str) -> int:
+        word = word.lower() if self.lower else word
         known = self.index.get(word)
         if known is not None and word not in (PAD, UNKNOWN):
             return known
@@ -63,7 +64,7 @@ class SubwordTable(nn.Module):
 
     def forget(self) -> None:
         """Drop the words met so far; their numbers are void."""
-        self.vocabulary = OpenVocabulary(self.tokenizer)
+        self.vocabulary = OpenVocabulary(self.tokenizer, self.config.lower)
         self.register_buffer(
             "_pieces", torch.full((0, 1), -1, device=self.table.device), persistent=False
         )  # [words, P], -1: none
@@ -90,7 +91,13 @@ class SubwordTable(nn.Module):
         """Nothing to do: every word is known."""
 
     def describe(self) -> dict[str, Any]:
-        return {"kind": "subwords", "rows": len(self.table), "size": self.size, "drop": self.config.drop}
+        return {
+            "kind": "subwords",
+            "rows": len(self.table),
+            "size": self.size,
+            "lower": self.config.lower,
+            "drop": self.config.drop,
+        }
 
     def save_files(self, folder: str) -> None:
         write_text(Path(folder, _FILE), self.tokenizer.text)
@@ -103,5 +110,5 @@ class SubwordTable(nn.Module):
                 "there is no such file", place=str(path), fix="restore it from the folder of the run"
             )
         tokenizer = SubwordTokenizer(path.read_text(encoding="utf-8"), str(path))
-        config = WordsConfig(drop=description["drop"], train=False)
+        config = WordsConfig(lower=description["lower"], drop=description["drop"], train=False)
         return cls(config, tokenizer, description["rows"], description["size"])

@@ -96,7 +96,8 @@ def headline(report: RunReport) -> list[tuple[str, str]]:
 def tables(report: RunReport) -> list[Table]:
     """All tables the report has material for, in reading order."""
     made = [_comparisons(report), _curves(report), _overall(report), _types(report)]
-    made += [_kinds(report), _confusions(report), _familiarity(report), _log(report), _config(report)]
+    made += [_kinds(report), _confusions(report), _familiarity(report), _states(report)]
+    made += [_log(report), _config(report)]
     return [table for table in made if table is not None and table.rows]
 
 
@@ -178,6 +179,16 @@ def _curves(report: RunReport) -> Table | None:
         rows.append((number(x), *cells))
     headers = (report.curve_axes[0], *(curve.name for curve in report.curves))
     return Table("curves", "Learning curves", headers, tuple(rows))
+
+
+def _states(report: RunReport) -> Table | None:
+    rows = tuple(
+        (found.name, found.picture, f"{found.a_distance:.2f}", str(len(found.source)), str(len(found.target)))
+        for found in report.states
+    )
+    headers = ("adversary", "picture", "proxy A-distance", "source", "target")
+    note = "How well a linear classifier tells source from target sentences: 0 not at all, 2 without fail."
+    return Table("states", "Shared states", headers, rows, words=2, note=note)
 
 
 def _log(report: RunReport) -> Table | None:

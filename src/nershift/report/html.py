@@ -17,6 +17,7 @@ _WHAT = {
     "comparisons": "F1 of each system with its interval.",
     "curves": "F1 against the amount of labelled data, with intervals.",
     "errors": "Share of spans that are correct, wrong in one way or another, missed, or spurious.",
+    "states": "Mean shared states of source and target sentences on a plane.",
     "log": "Values logged during training.",
 }
 

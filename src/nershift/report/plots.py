@@ -15,6 +15,7 @@ from nershift.errors import MissingExtraError
 from nershift.eval.analysis import KINDS, Analysis
 from nershift.report.content import KIND_NAMES
 from nershift.report.model import ComparisonRow, Curve, RunReport
+from nershift.report.states import StateMap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +42,7 @@ _STYLE: dict[Any, Any] = {
 
 
 def plots(report: RunReport) -> dict[str, str]:
-    """SVG by the key of the table it goes with (``comparisons curves errors log``), where there is material.
+    """SVG by the key of the table it goes with (``comparisons curves errors states log``), where there is material.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -58,6 +59,8 @@ def plots(report: RunReport) -> dict[str, str]:
             made["curves"] = _curves(report.curves, report.curve_axes)
         if report.analysis is not None and report.analysis.kinds:
             made["errors"] = _kinds(report.analysis)
+        if report.states:
+            made["states"] = _states(report.states)
         if len(report.log) > 1 and (names := _series(report.log)):
             made["log"] = _log(report.log, names)
         return {key: _svg(figure) for key, figure in made.items()}
@@ -132,6 +135,27 @@ def _kinds(analysis: Analysis) -> Figure:
     ax.set_xlim(0, 100)
     ax.set_xlabel("share of gold and spurious spans, %")
     figure.legend(loc="outside upper center", ncols=3, fontsize=8, handlelength=2.2)
+    return figure
+
+
+def _states(maps: Sequence[StateMap]) -> Figure:
+    """A panel for each run: source as rings, target as filled squares."""
+    figure, panels = _axes(2.6 * len(maps), len(maps))
+    for ax, found in zip(panels, maps, strict=True):
+        ax.scatter(
+            [x for x, _ in found.source], [y for _, y in found.source], s=9, marker="o", facecolor="none",
+            edgecolor=_COLOURS[1], linewidth=0.7, label="source",
+        )  # fmt: skip
+        ax.scatter(
+            [x for x, _ in found.target], [y for _, y in found.target], s=9, marker="s", color=_COLOURS[0],
+            label="target",
+        )  # fmt: skip
+        ax.set_title(
+            f"{found.name}: {found.picture}, A-distance {found.a_distance:.2f}", fontsize=9, loc="left"
+        )
+        ax.set_xticks([])
+        ax.set_yticks([])
+    panels[0].legend(loc="best", fontsize=8)
     return figure
 
 

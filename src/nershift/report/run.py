@@ -15,6 +15,7 @@ from nershift.errors import CheckpointError
 from nershift.eval.predictions import read_predictions
 from nershift.report import html, markdown, text
 from nershift.report.model import RunReport
+from nershift.report.states import states_of_run
 
 
 def report_of_run(folder: str | Path) -> RunReport:
@@ -27,6 +28,9 @@ def report_of_run(folder: str | Path) -> RunReport:
         "log": tuple(_log(folder / "log.jsonl")),
         "config": read_yaml(folder / "config.yaml") if (folder / "config.yaml").exists() else {},
     }
+    shared = states_of_run(folder)
+    if shared is not None:
+        parts["states"] = (shared,)
     title = str(metrics.get("target") or folder.resolve().name)
     if not (folder / "predictions.jsonl").exists():
         return RunReport(title, **{**parts, "notes": (*parts["notes"], "There was no test split to score.")})
@@ -72,7 +76,8 @@ def _notes(metrics: dict[str, Any]) -> tuple[str, ...]:
         facts.append(f"seed {metrics['seed']}")
     if metrics.get("selection"):
         facts.append(f"model selection: {metrics['selection']}")
-    return ("; ".join(facts) + ".",) if facts else ()
+    told = ("; ".join(facts) + ".",) if facts else ()
+    return (*told, *map(str, metrics.get("remarks", ())))
 
 
 def _log(path: Path) -> list[dict[str, Any]]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from nershift.data.spans import Sentence
+from nershift.text.vectors import without_digits
 
 UNKNOWN, BOUNDARY = 0, 1  # ids of a word outside the vocabulary, and of what lies beyond a sentence
-_DIGIT = re.compile(r"\d")
 
 
 class WordCounts:
@@ -33,7 +32,7 @@ class WordCounts:
     def add(self, sentence: Sentence) -> WordCounts:
         self.sentences += 1
         self.tokens += len(sentence)
-        self.words.update(_DIGIT.sub("0", token) for token in sentence.tokens)
+        self.words.update(t if t.isalpha() else without_digits(t) for t in sentence.tokens)
         least = 0
         while len(self.words) > (self.limit // 2 if least else self.limit):
             least += 1
@@ -65,7 +64,9 @@ class OutputWords:
             counts = WordCounts(limit=max(20 * size, 100_000))
             for sentence in text:
                 counts.add(sentence)
-            total = counts.tokens + counts.sentences  # each sentence predicts one boundary in either direction
+            total = (
+                counts.tokens + counts.sentences
+            )  # each sentence predicts one boundary in either direction
             boundary += counts.sentences / total
             kept = {word: n for word, n in counts.words.items() if n >= min_count}
             unknown += (counts.tokens - sum(kept.values())) / total
@@ -86,5 +87,5 @@ class OutputWords:
         """
         known = self._ids
         return np.array(
-            [known.get(t) or known.get(_DIGIT.sub("0", t), UNKNOWN) for t in tokens], dtype=np.int64
+            [known.get(t) or known.get(without_digits(t), UNKNOWN) for t in tokens], dtype=np.int64
         )

@@ -138,7 +138,11 @@ class Loop:
             p.stale += 1
         entry = {"phase": self.phase.name, "step": p.step, "epoch": -(-p.step // self.phase.steps_per_epoch)}
         self.journal.write(
-            entry | {k: float(v) / steps for k, v in self._sums.items()} | {"dev_f1": score}, p.step
+            entry
+            | {k: float(v) / steps for k, v in self._sums.items()}
+            | {"dev_f1": score}
+            | self.phase.watch(),
+            p.step,
         )
         self._sums = {}
         p.lines = self.journal.lines

@@ -41,6 +41,7 @@ class Phase:
         self.name, self.model, self.config, self.feeds, self.seed = name, model, config, dict(feeds), seed
         self.dev = [(key, sentences) for key, sentences in dev if sentences]
         self.steps_per_epoch = steps_per_epoch or max(feed.per_epoch for feed in self.feeds.values())
+        self.monitors: dict[str, tuple[str, Sequence[Sentence]]] = {}  # scored and logged, never selected on
 
     def draw(self, step: int, rank: int, world: int) -> dict[str, Batch]:
         """The batches of one step."""
@@ -59,11 +60,15 @@ class Phase:
         """The score that selects the weights to keep, higher is better; None: keep the last."""
         if not self.dev:
             return None
-        scores = [
-            score(gold, self.model.predict(key, gold, self.config.eval_batch_size)).f1
-            for key, gold in self.dev
-        ]
+        scores = [self._f1(key, gold) for key, gold in self.dev]
         return sum(scores) / len(scores)
+
+    def watch(self) -> dict[str, float]:
+        """F1 on what is looked at after every epoch without having a say."""
+        return {name: self._f1(key, gold) for name, (key, gold) in self.monitors.items()}
+
+    def _f1(self, key: str, gold: Sequence[Sentence]) -> float:
+        return score(gold, self.model.predict(key, gold, self.config.eval_batch_size)).f1
 
 
 class MixedPhase(Phase):

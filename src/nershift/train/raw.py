@@ -59,7 +59,9 @@ class RawFeed(Feed):
 
     def _forget(self) -> None:
         encoder = self._encoder
-        self._surfaces = Surfaces(encoder.words.vocabulary, encoder.characters, encoder.config.chars.max_length)
+        self._surfaces = Surfaces(
+            encoder.words.vocabulary, encoder.characters, encoder.config.chars.max_length
+        )
 
     def _load(self, epoch: int, pool: int) -> None:
         """Bring the pool's sentences into memory and deal them out to batches."""

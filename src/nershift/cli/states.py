@@ -1,0 +1,41 @@
+"""`states`: do source and target look alike to the shared layer?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from nershift.errors import CheckpointError
+
+
+def states(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs, e.g. of datnet.")],
+    html: Annotated[Path | None, typer.Option("--html", help="Write a page with the pictures here.")] = None,
+) -> None:
+    """Draw the shared states of source and target for each run, with the proxy A-distance beside it."""
+    from nershift.report.html import save
+    from nershift.report.model import RunReport
+    from nershift.report.states import states_of_run
+    from nershift.report.text import render
+
+    maps = []
+    for folder in runs:
+        found = states_of_run(folder, folder.resolve().name)
+        if found is None:
+            raise CheckpointError(
+                "keeps no shared states",
+                place=str(folder),
+                expected="the folder of a finished run of a method with a shared encoder, such as datnet",
+            )
+        maps.append(found)
+    report = RunReport("Shared states of source and target", states=tuple(maps))
+    Console().print(render(report))
+    if html:
+        save(report, html)
+
+
+def register(app: typer.Typer) -> None:
+    app.command("states")(states)

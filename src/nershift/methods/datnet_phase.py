@@ -1,0 +1,184 @@
+"""What a training step of DATNet is: which batches, the losses of eq. 2, and those of moved inputs (eq. 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from nershift.data.spans import Sentence
+from nershift.methods.base import TARGET
+from nershift.nn.adversary import reverse
+from nershift.nn.grad_loss import ResourceDiscriminator, grad_loss, plain_loss
+from nershift.nn.model import Batch, TaggingModel, by_length
+from nershift.nn.perturb import Moves, Vectors
+from nershift.nn.recurrent import RecurrentEncoder
+from nershift.nn.shared_private import shared_part
+from nershift.train.phase import Backward, Phase
+from nershift.train.seeding import generator
+
+
+@dataclass(frozen=True)
+class DualSettings:
+    """The options of the method that decide a step; see there."""
+
+    adversary: Literal["grad", "ad", "none"]
+    alpha: float
+    gamma: float
+    weight: float
+    perturb: bool
+    epsilon_source: float
+    epsilon_target: float
+    epsilon_chars: float
+    source_share: float
+    balance: float
+
+
+@dataclass
+class _Pass:
+    """One forward pass over the batches of a step."""
+
+    vectors: dict[str, Vectors] = field(default_factory=dict)
+    tagging: dict[str, Tensor] = field(default_factory=dict)
+    adversary: list[Tensor] = field(default_factory=list)
+    told: dict[bool, Tensor] = field(default_factory=dict)  # share the discriminator told rightly, by source
+    reversed: list[Tensor] = field(default_factory=list)
+
+    def loss(self) -> Tensor:
+        return torch.stack([*self.tagging.values(), *self.adversary]).sum()  # eq. 2
+
+
+class DualPhase(Phase):
+    """The feed called ``target`` and, where there is a source, the others: its corpora.
+
+    Balance. With S steps in an epoch every step has a source batch. The target has b batches, which would be
+    lost among them; it gets ``b · (S / b)^(1 - balance)`` of them, evenly spread, going round and round: with
+    the default 1/2 the geometric mean of its own size and the source's. Loss and adversary of a step take the
+    mean over each of its batches, so that within a step source and target weigh the same.
+    """
+
+    def __init__(self, *args: Any, settings: DualSettings, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.settings = settings
+        self.sources = {name: feed for name, feed in self.feeds.items() if name != TARGET}
+        own = self.feeds[TARGET].per_epoch
+        available = sum(feed.per_epoch for feed in self.sources.values())
+        self.steps_per_epoch = max(own, round(settings.source_share * available), 1)
+        self.target_steps = own
+        if self.sources:
+            raised = own * (self.steps_per_epoch / own) ** (1 - settings.balance)
+            self.target_steps = min(self.steps_per_epoch, max(own, round(raised)))
+        self._round, self._turns = -1, list[tuple[str, int]]()
+
+    def draw(self, step: int, rank: int, world: int) -> dict[str, Batch]:
+        epoch, at = divmod(step, self.steps_per_epoch)
+        batches = {}
+        if self.sources:
+            name, k = self._turn(step)
+            batches[name] = self.sources[name].batch(k, rank, world)
+        before, after = (i * self.target_steps // self.steps_per_epoch for i in (at, at + 1))
+        if after > before:
+            batches[TARGET] = self.feeds[TARGET].batch(epoch * self.target_steps + before, rank, world)
+        return batches
+
+    def _turn(self, step: int) -> tuple[str, int]:
+        """The source batch of a step: every source passes over its sentences once a round, in mixed order."""
+        length = sum(feed.per_epoch for feed in self.sources.values())
+        number, at = divmod(step, length)
+        if number != self._round:
+            turns = [
+                (n, number * f.per_epoch + i) for n, f in self.sources.items() for i in range(f.per_epoch)
+            ]
+            generator(self.seed, self.name, "turns", number).shuffle(turns)
+            self._round, self._turns = number, turns
+        return self._turns[at]
+
+    # -- a step ------------------------------------------------------------------------------------------
+
+    def gradients(self, batches: Mapping[str, Batch], backward: Backward) -> dict[str, Tensor]:
+        clean = self._forward(batches)
+        backward(clean.loss())
+        logged = self._logged(clean)
+        if self.settings.perturb:
+            # The clean pass has left the gradients of the inputs. They are those of the encoder's own
+            # objective, in which the adversary's part is reversed: a moved sentence is harder to tag and
+            # gives its resource away.
+            moved = self._forward(batches, {n: self._moves(n, v) for n, v in clean.vectors.items()})
+            backward(moved.loss())  # eq. 4: both losses count
+            logged["moved_loss"] = torch.stack(list(moved.tagging.values())).mean().detach()
+        return logged
+
+    def _moves(self, name: str, vectors: Vectors) -> Moves:
+        s = self.settings
+        return Moves.against(
+            vectors, s.epsilon_target if name == TARGET else s.epsilon_source, s.epsilon_chars
+        )
+
+    def _forward(self, batches: Mapping[str, Batch], moves: Mapping[str, Moves] | None = None) -> _Pass:
+        made = _Pass()
+        for name, batch in batches.items():
+            model = self.side(name)
+            encoder = model.encoder
+            assert isinstance(encoder, RecurrentEncoder)
+            if self.settings.perturb:
+                vectors = Vectors.of(encoder, batch.inputs)
+                vectors = vectors.moved(moves[name]) if moves else vectors.keep_gradients()
+                made.vectors[name] = vectors
+                states = vectors.states(encoder, batch.inputs["lengths"])
+            else:
+                states = model.states(batch)
+            made.tagging[name] = model.loss(batch, states)  # ℓ_S, ℓ_T
+            if self.settings.adversary != "none":
+                self._oppose(made, shared_part(encoder, states), batch.mask, source=name != TARGET)
+        return made
+
+    def side(self, name: str) -> TaggingModel:
+        """The model that a feed trains."""
+        model = self.model if name == TARGET else self.model.extras["source"]
+        assert isinstance(model, TaggingModel)
+        return model
+
+    def _oppose(self, made: _Pass, states: Tensor, mask: Tensor, source: bool) -> None:
+        s, discriminator = self.settings, self.model.extras["discriminator"]
+        assert isinstance(discriminator, ResourceDiscriminator)
+        hidden = reverse(states, s.weight)
+        hidden.retain_grad()
+        made.reversed.append(hidden)
+        logits = discriminator(hidden, mask)  # [B]
+        told = grad_loss(logits, source, s.alpha, s.gamma) if s.adversary == "grad" else plain_loss(logits, source)
+        made.adversary.append(told.mean())
+        made.told[source] = ((logits > 0) == source).float().mean()
+
+    def _logged(self, clean: _Pass) -> dict[str, Tensor]:
+        logged = {"loss": torch.stack(list(clean.tagging.values())).mean()}
+        if clean.adversary:
+            logged["adversary_loss"] = torch.stack(clean.adversary).sum()
+            # Mean of both resources' shares over an epoch, in which the target comes in some steps only.
+            scale = {True: 0.5, False: 0.5 * self.steps_per_epoch / self.target_steps}
+            logged["adversary_accuracy"] = torch.stack([scale[k] * v for k, v in clean.told.items()]).sum()
+            # What the adversary tells the shared layer: the norm of its gradient there.
+            norms = [h.grad.norm() for h in clean.reversed if h.grad is not None]
+            logged["adversary_gradient"] = self.settings.weight * torch.stack(norms).square().sum().sqrt()
+        return {name: value.detach() for name, value in logged.items()}
+
+
+@torch.no_grad()
+def pooled_states(
+    model: TaggingModel, key: str, sentences: Sequence[Sentence], batch_size: int = 64
+) -> Tensor:
+    """The mean shared state of each sentence, ``[N, shared]``, on the CPU."""
+    encoder = model.encoder
+    assert isinstance(encoder, RecurrentEncoder)
+    was_training = model.training
+    model.eval()
+    rows: dict[int, Tensor] = {}
+    for part in by_length(sentences, batch_size):
+        batch = model.batch(key, [sentences[i] for i in part], [encoder.prepare(sentences[i].tokens) for i in part])
+        states = shared_part(encoder, model.states(batch))
+        means = states.sum(1) / batch.mask.sum(1, keepdim=True)  # states are zero under padding
+        rows |= dict(zip(part, means.float().cpu(), strict=True))
+    model.train(was_training)
+    return torch.stack([rows[i] for i in sorted(rows)])

@@ -1,0 +1,204 @@
+"""The label-aware decoder of LANER: each tag is predicted from its token and from all tags before it.
+
+Where this differs from the authors' public code, and why:
+
+- It runs over words, so no special token and no padding is ever part of a prefix, in training or in use (there,
+  sub-words, ``[CLS]`` and padding enter the prefix, in training as an extra label, in use as whatever was predicted).
+- ``O`` has a vector of its own that is trained (there, it shares the all-zero padding row).
+- The empty prefix is a trained start label (there, the first position has layers that no loss ever reaches).
+- Both attentions are masked (there, they see padding, so that results depend on the rest of the batch).
+- Eq. 7 reads token and background together, as printed (``connect=False``: the token alone, the public default).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nershift.data.labels import LabelSpace
+from nershift.data.spans import Span
+from nershift.nn.decoders import Decoder, cut, widened
+from nershift.nn.label_search import beam, fixed_point
+from nershift.nn.prefixes import PrefixLSTM
+
+NONE = float("-inf")
+CELLS = 500_000  # sentences × positions × positions decoded at a time, which bounds memory
+
+
+@dataclass(frozen=True)
+class LabelAwareSettings:
+    label_size: int = 100  # d2: of a label's vector, and of each direction of the label LSTM
+    background: bool = True  # LB: attention from the labels before to all tokens (eqs. 4-6)
+    context: bool = True  # LC: attention from the token to the labels before (eqs. 7-8)
+    connect: bool = True  # eq. 7 reads the background too
+    sampling: float = 0.0  # share of gold tags in a training prefix that are replaced by predicted ones
+    beam: int = 1  # hypotheses kept when decoding; 1: greedy, as in the paper
+
+
+class LabelAwareDecoder(Decoder):
+    """``p(y_i | y_1 … y_{i-1}, X)`` (eq. 1) from token states, a label BiLSTM and two attentions.
+
+    In training all prefixes of the gold tags are read in one go. Greedy decoding repeats that parallel pass from a
+    guess until nothing changes, which gives the very tags of going from left to right; the guess comes from
+    ``draft``, a linear layer that learns from the states but sends no gradient to them.
+
+    Example:
+        >>> decoder = LabelAwareDecoder(LabelSpace.of(["LOC"], "BIO"), 4, {"label_size": 3})
+        >>> states, mask = torch.zeros(2, 3, 4), torch.tensor([[True] * 3, [True, False, False]])
+        >>> [len(tags) for tags in decoder.decode(states, mask)]
+        [3, 1]
+    """
+
+    kind = "label-aware"
+    _steps: Tensor
+    _starts: Tensor
+    _ends: Tensor
+
+    def __init__(self, space: LabelSpace, size: int, settings: Mapping[str, Any] | None = None) -> None:
+        made = LabelAwareSettings(**(settings or {}))
+        labels = 2 * made.label_size
+        super().__init__(space, size + size * made.background + labels * made.context)  # W_o, b_o over u
+        self.settings = made
+        self.labels = nn.Embedding(len(space) + 1, made.label_size)  # U; the last row is the start label
+        self.prefixes = PrefixLSTM(made.label_size)
+        if made.background:
+            self.query = nn.Linear(labels, size)  # W_2, b_2
+        if made.context:
+            reads = size * (2 if made.background and made.connect else 1)
+            self.reader = nn.Linear(reads, labels)  # W_3, b_3
+        self.draft = nn.Linear(size, len(space))
+        for name, table in (
+            ("_steps", space.legal_steps), ("_starts", space.legal_starts), ("_ends", space.legal_ends)
+        ):  # fmt: skip
+            self.register_buffer(name, torch.tensor(table), persistent=False)
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | {"settings": asdict(self.settings)}
+
+    def log_probabilities(
+        self, states: Tensor, mask: Tensor, tags: Tensor, first: int = 0, last: int | None = None
+    ) -> Tensor:
+        """Of every tag at positions ``first`` to ``last - 1``, given the tags before each: ``[B, last - first, C]``.
+
+        Args:
+            tags: ids, ``[B, L]``; those at ``last - 1`` and later are not read.
+        """
+        with torch.autocast(states.device.type, enabled=False):
+            states = widened(states)
+            last = states.shape[1] if last is None else last
+            start = tags.new_full((len(tags), 1), len(self.space))
+            prefix = torch.cat([start, tags[:, : last - 1]], 1)  # [B, n], position i reads labels 0..i
+            tokens = states[:, first:last]  # [B, R, H]
+            parts = [tokens]
+            ahead = self.prefixes.forward_states(self.labels.weight, prefix)  # [B, n, D]
+            if self.settings.background:
+                newest = self.prefixes.newest(self.labels.weight, prefix[:, first:])
+                parts.append(self._background(states, mask, torch.cat([ahead[:, first:], newest], -1)))
+            if self.settings.context:
+                reads = parts if self.settings.connect else [tokens]
+                parts.append(self._context(torch.cat(reads, -1), prefix, ahead, mask[:, :last], first))
+            return functional.log_softmax(self.project(torch.cat(parts, -1)), -1)  # eqs. 9-10
+
+    def _background(self, states: Tensor, mask: Tensor, newest: Tensor) -> Tensor:
+        """What the labels before make of the whole sentence: ``[B, R, 2D]`` → ``[B, R, H]``."""
+        scores = self.query(newest) @ states.transpose(1, 2)  # eqs. 4-5, [B, R, L]
+        shares = scores.masked_fill(~mask[:, None], NONE).softmax(-1)
+        return shares @ states  # eq. 6
+
+    def _context(self, tokens: Tensor, prefix: Tensor, ahead: Tensor, live: Tensor, first: int) -> Tensor:
+        """What the token makes of the labels before it: ``[B, R, …]`` → ``[B, R, 2D]``."""
+        back = self.prefixes.backward_states(self.labels.weight, prefix, live, first)  # [B, R, n, D]
+        q_ahead, q_back = self.reader(tokens).chunk(2, -1)  # eq. 7, [B, R, D] each
+        scores = q_ahead @ ahead.transpose(1, 2) + (back @ q_back[..., None])[..., 0]  # [B, R, n]
+        n = prefix.shape[1]
+        later = torch.ones(n, n, dtype=torch.bool, device=prefix.device).triu(1)[first:]
+        shares = scores.masked_fill(later, NONE).softmax(-1)  # eq. 8
+        return torch.cat([shares @ ahead, (shares[:, :, None] @ back)[:, :, 0]], -1)
+
+    def loss(self, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
+        """Teacher forcing; the draft learns along without changing the value or any other gradient."""
+        tags = tags.masked_fill(~mask, 0)
+        read = self._sampled(states, mask, tags) if self.training and self.settings.sampling else tags
+        losses = self._nll(self.log_probabilities(states, mask, read), mask, tags)
+        draft = self._nll(self._draft_scores(states.detach()), mask, tags)
+        return losses + (draft - draft.detach())
+
+    def _draft_scores(self, states: Tensor) -> Tensor:
+        with torch.autocast(states.device.type, enabled=False):
+            return functional.log_softmax(self.draft(widened(states)), -1)
+
+    @staticmethod
+    def _nll(scores: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
+        return -scores.gather(2, tags[..., None])[..., 0].masked_fill(~mask, 0.0).sum(1)
+
+    @torch.no_grad()
+    def _sampled(self, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
+        """Scheduled sampling, all positions at once: what one parallel pass predicts replaces some gold tags."""
+        found = self.log_probabilities(states, mask, tags).argmax(-1)
+        return torch.where(torch.rand(tags.shape, device=tags.device) < self.settings.sampling, found, tags)
+
+    @torch.no_grad()
+    def decode(self, states: Tensor, mask: Tensor) -> list[list[int]]:
+        """Legal tags, greedily from left to right, or the best sequence that the beam finds."""
+        room = max(1, CELLS // mask.shape[1] ** 2 // self.settings.beam)
+        found = list[list[int]]()
+        for part, shown in zip(states.split(room), mask.split(room), strict=True):
+            if self.settings.beam > 1:
+                found += cut(beam(self, part, shown, self.settings.beam), shown)
+            else:
+                found += cut(fixed_point(self, part, shown).tags, shown)
+        return found
+
+    def guess(self, states: Tensor) -> Tensor:
+        """What decoding starts from, ``[B, L]``; it decides how long decoding takes, not what it finds."""
+        return self._draft_scores(states).argmax(-1)
+
+    def legal(self, scores: Tensor, tags: Tensor, mask: Tensor, first: int) -> Tensor:
+        """Scores ``[B, R, C]`` of positions ``first`` on, at -inf where the scheme forbids a tag after the one before."""
+        before = functional.pad(tags, (1, 0))[:, first : first + scores.shape[1]]  # [B, R]
+        allowed = self._steps[before]
+        if first == 0:
+            allowed[:, 0] = self._starts
+        ends = mask & ~functional.pad(mask, (0, 1))[:, 1:]  # the last token of each sentence
+        ends = ends[:, first : first + scores.shape[1], None]
+        return scores.masked_fill(~(allowed & (self._ends | ~ends)), NONE)
+
+    @torch.no_grad()
+    def confidences(self, states: Tensor, mask: Tensor, spans: Sequence[Sequence[Span]]) -> list[list[float]]:
+        """The probability of a span's tags given its sentence and the given spans before it.
+
+        Spans that overlap are put into different readings of the sentence, the first that has room for each.
+        """
+        length = mask.shape[1]
+        readings = [(b, layer) for b, mine in enumerate(spans) for layer in _layers(mine)]
+        out = [[0.0] * len(mine) for mine in spans]
+        room = max(1, CELLS // length**2)
+        for at in range(0, len(readings), room):
+            part = readings[at : at + room]
+            rows = torch.tensor([b for b, _ in part], device=mask.device)
+            paths = [self.space.encode(sorted(spans[b][s] for s in layer), length) for b, layer in part]
+            tags = torch.tensor(paths, device=mask.device)
+            scores = self.log_probabilities(states[rows], mask[rows], tags).gather(2, tags[..., None])[..., 0]
+            sums = functional.pad(scores.double().cumsum(1), (1, 0)).cpu()
+            for (b, layer), total in zip(part, sums, strict=True):
+                for s in layer:
+                    out[b][s] = float((total[spans[b][s].end] - total[spans[b][s].start]).exp())
+        return out
+
+
+def _layers(spans: Sequence[Span]) -> list[list[int]]:
+    """Numbers of the spans in as many groups as it takes for no group to have an overlap."""
+    layers = list[list[int]]()
+    for s in sorted(range(len(spans)), key=lambda s: spans[s]):
+        for layer in layers:
+            if spans[layer[-1]].end <= spans[s].start:
+                layer.append(s)
+                break
+        else:
+            layers.append([s])
+    return layers

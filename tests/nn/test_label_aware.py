@@ -1,0 +1,297 @@
+"""The label-aware decoder against plain versions: prefix by prefix, position by position, step by step."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from nershift.data.labels import LabelSpace
+from nershift.data.spans import Span
+from nershift.errors import ConfigError
+from nershift.nn.decoders import make_decoder
+from nershift.nn.label_aware import LabelAwareDecoder
+from nershift.nn.label_search import beam, fixed_point
+from nershift.nn.prefixes import PrefixLSTM
+from nershift.nn.walks import merged_walks, walk
+
+SPACE = LabelSpace.of(["A", "B"], "BIO")
+SIZE, LABEL = 6, 5
+LENGTHS = [9, 4, 1, 7]
+MASK = torch.arange(9) < torch.tensor(LENGTHS)[:, None]
+VARIANTS = [
+    {"background": b, "context": c, "connect": n}
+    for b, c, n in itertools.product((True, False), (True, False), (True, False))
+]
+
+
+def make(space: LabelSpace = SPACE, seed: int = 3, **settings: Any) -> LabelAwareDecoder:
+    """A decoder with weights large enough for the labels before to matter."""
+    torch.manual_seed(seed)
+    decoder = LabelAwareDecoder(space, SIZE, {"label_size": LABEL, **settings})
+    for p in decoder.parameters():
+        nn.init.uniform_(p, -1, 1)
+    return decoder.eval()
+
+
+def states_of(batch: int = 4, length: int = 9, seed: int = 1) -> Tensor:
+    return torch.randn(batch, length, SIZE, generator=torch.Generator().manual_seed(seed))
+
+
+def legal_tags(space: LabelSpace = SPACE) -> Tensor:
+    torch.manual_seed(0)
+    return torch.randint(0, len(space), MASK.shape) * MASK
+
+
+# -- oracles ------------------------------------------------------------------------------------------------
+
+
+def bilstm(decoder: LabelAwareDecoder) -> nn.LSTM:
+    """The label encoder as one library module."""
+    both = nn.LSTM(LABEL, LABEL, bidirectional=True)
+    for name in ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"):
+        getattr(both, name).data = getattr(decoder.prefixes.ahead, name).data
+        getattr(both, name + "_reverse").data = getattr(decoder.prefixes.back, name).data
+    return both
+
+
+def scores_at(decoder: LabelAwareDecoder, both: nn.LSTM, h: Tensor, before: list[int]) -> Tensor:
+    """Eqs. 3-10 for one position of one sentence ``h [L, H]`` with the tags ``before`` it, as printed."""
+    settings, i = decoder.settings, len(before)
+    e = both(decoder.labels(torch.tensor([len(decoder.space), *before]))[:, None])[0][:, 0]  # [i + 1, 2D]
+    parts = [h[i]]
+    if settings.background:
+        shares = (h @ decoder.query(e[-1])).softmax(0)
+        parts.append(shares @ h)
+    if settings.context:
+        read = torch.cat(parts) if settings.connect else h[i]
+        shares = (e @ decoder.reader(read)).softmax(0)
+        parts.append(shares @ e)
+    return decoder.project(torch.cat(parts)).log_softmax(0)
+
+
+def step_by_step(decoder: LabelAwareDecoder, h: Tensor) -> list[int]:
+    """Greedy decoding from left to right within the scheme."""
+    both, space, tags = bilstm(decoder), decoder.space, list[int]()
+    for i in range(len(h)):
+        scores = scores_at(decoder, both, h, tags)
+        allowed = torch.tensor(space.legal_steps[tags[-1]] if tags else space.legal_starts)
+        if i == len(h) - 1:
+            allowed &= torch.tensor(space.legal_ends)
+        tags.append(int(scores.masked_fill(~allowed, float("-inf")).argmax()))
+    return tags
+
+
+# -- all prefixes at once -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", [0, 2, 5])
+@pytest.mark.parametrize("kernel", ["walks", "packed"])
+def test_states_of_all_prefixes_are_those_of_each(first: int, kernel: str, monkeypatch: Any) -> None:
+    torch.manual_seed(0)
+    lstm = PrefixLSTM(LABEL).double()
+    table, labels = torch.randn(4, LABEL).double(), torch.randint(0, 3, (3, 6))
+    live = torch.arange(6) < torch.tensor([6, 4, 1])[:, None]
+    if kernel == "packed":  # the way of the GPU, taken on the CPU
+        monkeypatch.setattr(Tensor, "is_cuda", True)
+    found = lstm.backward_states(table, labels, live, first)
+    monkeypatch.undo()
+    for b, i in live.nonzero().tolist():
+        if i >= first:
+            expected = lstm.back(table[labels[b, : i + 1]].flip(0)[:, None])[0][:, 0].flip(0)
+            torch.testing.assert_close(found[b, i - first, : i + 1], expected)
+    newest = lstm.newest(table, labels)
+    torch.testing.assert_close(newest[0, 2], lstm.back(table[labels[0, 2]][None, None])[0][0, 0])
+
+
+def test_walks_that_read_the_same_are_taken_once() -> None:
+    labels = torch.zeros(4, 6, dtype=torch.long)
+    steps, where = merged_walks(labels, torch.ones(4, 6).bool(), 0)
+    assert [len(s.label) for s in steps] == [1] * 6
+    assert where.max() == 5
+    empty, where = merged_walks(labels, torch.zeros(4, 6).bool(), 0)
+    assert empty == []
+    assert walk(torch.randn(2, 8), torch.randn(8, 2), empty)[where].shape == (4, 6, 6, 2)
+
+
+def test_gradients_of_walks_are_right() -> None:
+    torch.manual_seed(1)
+    labels = torch.randint(0, 2, (3, 5))
+    live = torch.arange(5) < torch.tensor([5, 3, 2])[:, None]
+    gates = torch.randn(3, 12, dtype=torch.double, requires_grad=True)
+    weight = torch.randn(12, 3, dtype=torch.double, requires_grad=True)
+    for first in (0, 2):
+        steps, _ = merged_walks(labels, live, first)
+        assert torch.autograd.gradcheck(lambda g, w, steps=steps: walk(g, w, steps), (gates, weight))
+
+
+@pytest.mark.parametrize("settings", VARIANTS)
+def test_parallel_training_equals_position_by_position(settings: dict[str, bool]) -> None:
+    """Losses and all gradients, to 1e-5."""
+    decoder, states, tags = make(**settings), states_of().requires_grad_(), legal_tags()
+    found = decoder.loss(states, MASK, tags)
+    leaves = [states, *(p for n, p in decoder.named_parameters() if not n.startswith("draft"))]
+    found_grads = torch.autograd.grad(found.sum(), leaves, allow_unused=True)
+    both = bilstm(decoder)
+    expected = []
+    for b, length in enumerate(LENGTHS):
+        row, h = tags[b].tolist(), states[b, :length]
+        terms = [-scores_at(decoder, both, h, row[:i])[row[i]] for i in range(length)]
+        expected.append(torch.stack(terms).sum())
+    torch.testing.assert_close(found, torch.stack(expected), rtol=0, atol=1e-5)
+    plain = dict(decoder.named_parameters())
+    shared = [(f"prefixes.{part}.{name}", name + end) for part, end in (("ahead", ""), ("back", "_reverse"))
+              for name in ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")]  # fmt: skip
+    for ours, theirs in shared:
+        plain[ours] = getattr(both, theirs)
+    wanted = [states, *(plain[n] for n, _ in decoder.named_parameters() if not n.startswith("draft"))]
+    expected_grads = torch.autograd.grad(torch.stack(expected).sum(), wanted, allow_unused=True)
+    for ours, theirs in zip(found_grads, expected_grads, strict=True):
+        if theirs is None or ours is None:
+            assert ours is None or not ours.any()
+            assert theirs is None or not theirs.any()
+        else:
+            torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+def test_padding_and_later_tags_have_no_effect() -> None:
+    decoder, states, tags = make(), states_of(), legal_tags()
+    before = decoder.log_probabilities(states, MASK, tags)
+    noise = torch.where(MASK[..., None], states, torch.full_like(states, 50.0))
+    torch.testing.assert_close(decoder.log_probabilities(noise, MASK, tags.masked_fill(~MASK, 3))[MASK], before[MASK])
+    changed = tags.clone()
+    changed[0, 5] = (changed[0, 5] + 1) % len(SPACE)
+    after = decoder.log_probabilities(states, MASK, changed)
+    torch.testing.assert_close(after[0, :6], before[0, :6])
+    assert (after[0, 6:] - before[0, 6:]).abs().max() > 1e-3
+    alone = decoder.log_probabilities(states[1:2, :4], MASK[1:2, :4], tags[1:2, :4])
+    torch.testing.assert_close(alone, before[1:2, :4])
+
+
+def test_a_range_of_positions_is_a_part_of_all() -> None:
+    decoder, states, tags = make(), states_of(), legal_tags()
+    whole = decoder.log_probabilities(states, MASK, tags)
+    part = decoder.log_probabilities(states, MASK, tags, 2, 5)
+    torch.testing.assert_close(part[[0, 1, 3]][:, :2], whole[[0, 1, 3]][:, 2:4])
+    torch.testing.assert_close(part[[0, 3], 2], whole[[0, 3], 4])
+
+
+def test_every_label_vector_is_trained_o_and_start_included() -> None:
+    decoder = make()
+    tags = torch.tensor([[0, 0, 1, 2, 0, 3, 4, 0, 0]])
+    decoder.loss(states_of(1), MASK[:1], tags).sum().backward()
+    assert decoder.labels.weight.grad is not None
+    assert (decoder.labels.weight.grad.abs().sum(1) > 0).all()
+
+
+def test_the_draft_learns_without_touching_anything_else() -> None:
+    decoder, states, tags = make(), states_of().requires_grad_(), legal_tags()
+    loss = decoder.loss(states, MASK, tags)
+    scores = decoder.log_probabilities(states, MASK, tags).gather(2, tags[..., None])[..., 0]
+    torch.testing.assert_close(loss, -(scores * MASK).sum(1))
+    (ours,) = torch.autograd.grad(loss.sum(), states, retain_graph=True)
+    (expected,) = torch.autograd.grad(-(scores * MASK).sum(), states)
+    torch.testing.assert_close(ours, expected)
+    loss.sum().backward()
+    assert decoder.draft.weight.grad is not None
+    assert decoder.draft.weight.grad.abs().sum() > 0
+
+
+def test_scheduled_sampling_reads_predictions_in_training_alone() -> None:
+    plain, decoder, states, tags = make(), make(sampling=1.0), states_of(), legal_tags()
+    expected = plain.loss(states, MASK, tags)
+    torch.testing.assert_close(decoder.loss(states, MASK, tags), expected)
+    found = decoder.log_probabilities(states, MASK, tags).argmax(-1)
+    scores = decoder.log_probabilities(states, MASK, found).gather(2, tags[..., None])[..., 0]
+    torch.testing.assert_close(decoder.train().loss(states, MASK, tags), -(scores * MASK).sum(1))
+
+
+# -- decoding -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["BIO", "BIOES", "IOB1"])
+@pytest.mark.parametrize("settings", VARIANTS[::2])
+def test_the_fixed_point_is_greedy_decoding(scheme: Any, settings: dict[str, bool]) -> None:
+    space = LabelSpace.of(["A", "B"], scheme)
+    for seed in range(3):
+        decoder, states = make(space, seed, **settings), states_of(seed=seed)
+        expected = [step_by_step(decoder, states[b, :n]) for b, n in enumerate(LENGTHS)]
+        assert decoder.decode(states, MASK) == expected
+        for path in expected:
+            assert space.legal_starts[path[0]]
+            assert space.legal_ends[path[-1]]
+            assert all(space.legal_steps[a][b] for a, b in itertools.pairwise(path))
+
+
+def test_the_guess_decides_how_long_it_takes_and_nothing_else() -> None:
+    decoder, states = make(), states_of()
+    found = fixed_point(decoder, states, MASK)
+    again = fixed_point(decoder, states, MASK, found.tags)
+    assert torch.equal(again.tags, found.tags)
+    assert again.passes.tolist() == [1, 1, 1, 1]
+    for tag in range(len(SPACE)):
+        other = fixed_point(decoder, states, MASK, torch.full(MASK.shape, tag))
+        assert torch.equal(other.tags, found.tags)
+        assert (other.passes <= torch.tensor(LENGTHS)).all()
+
+
+def test_long_batches_are_decoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder, states = make(), states_of()
+    whole = decoder.decode(states, MASK)
+    monkeypatch.setattr("nershift.nn.label_aware.CELLS", 100)
+    assert decoder.decode(states, MASK) == whole
+    assert decoder.confidences(states, MASK, [[Span(0, 1, "A")]] * 4)[2][0] > 0
+
+
+def test_a_wide_beam_finds_the_best_sequence_and_a_narrow_one_is_greedy() -> None:
+    decoder, states = make(), states_of(length=4)
+    mask = MASK[:, :4]
+    assert torch.equal(beam(decoder, states, mask, 1), fixed_point(decoder, states, mask).tags)
+    both = bilstm(decoder)
+    for b, found in enumerate(make(beam=500).decode(states, mask)):
+        n = int(mask[b].sum())
+        paths = [
+            p
+            for p in itertools.product(range(len(SPACE)), repeat=n)
+            if SPACE.legal_starts[p[0]] and all(SPACE.legal_steps[x][y] for x, y in itertools.pairwise(p))
+        ]
+        h = states[b, :n]
+        totals = [sum(float(scores_at(decoder, both, h, list(p[:i]))[p[i]]) for i in range(n)) for p in paths]
+        assert found == list(paths[max(range(len(paths)), key=totals.__getitem__)])
+
+
+def test_confidence_is_the_probability_of_the_tags_given_those_before() -> None:
+    decoder, states = make(), states_of()
+    both, h = bilstm(decoder), states[0]
+    spans = [Span(1, 3, "A"), Span(5, 6, "B"), Span(2, 4, "B")]  # the last overlaps the first
+    found = decoder.confidences(states, MASK, [spans, [], [], []])
+    tags = SPACE.encode(sorted(spans[:2]), 9)
+    product = [float(scores_at(decoder, both, h, tags[:i])[tags[i]].exp()) for i in range(9)]
+    alone = SPACE.encode([spans[2]], 9)
+    other = [float(scores_at(decoder, both, h, alone[:i])[alone[i]].exp()) for i in range(9)]
+    assert found[0] == pytest.approx([product[1] * product[2], product[5], other[2] * other[3]], rel=1e-4)
+    assert found[1:] == [[], [], []]
+
+
+def test_it_is_made_by_name_and_described_in_full(tmp_path: Path) -> None:
+    decoder = make(context=False, beam=2)
+    told = decoder.describe()
+    again = make_decoder(told["kind"], LabelSpace(tuple(told["types"]), told["scheme"]), SIZE, told["settings"])
+    assert isinstance(again, LabelAwareDecoder)
+    assert again.settings == decoder.settings
+    again.load_state_dict(decoder.state_dict())
+    assert again.decode(states_of(), MASK) == decoder.decode(states_of(), MASK)
+    with pytest.raises(ConfigError, match="label-aware"):
+        make_decoder("label aware", SPACE, SIZE)  # type: ignore[arg-type]
+
+
+def test_half_precision_states_are_widened() -> None:
+    decoder, tags = make(), legal_tags()
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = decoder.loss(states_of().bfloat16(), MASK, tags)
+    assert loss.dtype == torch.float32
+    torch.testing.assert_close(loss, decoder.loss(states_of().bfloat16(), MASK, tags))

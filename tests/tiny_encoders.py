@@ -1,0 +1,62 @@
+"""Tiny random encoders of several families, as folders that load like real ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+_TEXT = [
+    "Ada flew from Leeds to Porto .",
+    "In Graz , Lindqvist met Moreau Tanaka .",
+    "Nobody in Lima spoke in 1998 .",
+    "pt Ruiz given 20mg zolpirex in Turku",
+    "nebutol stopped , dr Novak informed",
+]
+
+
+def make_encoder_folder(kind: str, folder: Path, seed: int = 0, size: int = 16, layers: int = 3) -> Path:
+    """``kind``: bert, distilbert, roberta or mpnet."""
+    import tokenizers
+    import transformers
+
+    torch.manual_seed(seed)
+    special = ["<s>", "<pad>", "<unk>", "</s>", "<mask>"]
+    raw = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="<unk>"))
+    raw.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    raw.train_from_iterator(
+        _TEXT, tokenizers.trainers.WordPieceTrainer(vocab_size=120, special_tokens=special)
+    )
+    raw.post_processor = tokenizers.processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 3)]
+    )
+    names = {"bos": "<s>", "cls": "<s>", "pad": "<pad>", "unk": "<unk>", "sep": "</s>", "mask": "<mask>"}
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=raw, **{f"{name}_token": token for name, token in names.items()}
+    )
+    tokenizer.save_pretrained(folder)
+    shared: dict[str, Any] = {
+        "vocab_size": raw.get_vocab_size(),
+        "max_position_embeddings": 64,
+        "pad_token_id": 1,
+    }
+    if kind == "distilbert":
+        config: Any = transformers.DistilBertConfig(
+            dim=size, n_layers=layers, n_heads=2, hidden_dim=24, **shared
+        )
+    else:
+        made = {"bert": "BertConfig", "roberta": "RobertaConfig", "mpnet": "MPNetConfig"}[kind]
+        config = getattr(transformers, made)(
+            hidden_size=size,
+            num_hidden_layers=layers,
+            num_attention_heads=2,
+            intermediate_size=24,
+            **shared,
+        )
+    model = transformers.AutoModel.from_config(config)
+    with torch.no_grad():  # initial weights are so small that every state looks alike
+        for p in model.parameters():
+            p.add_(torch.randn_like(p) * 0.2)
+    model.save_pretrained(folder)
+    return folder
