@@ -78,6 +78,29 @@ def tiny() -> dict[str, Any]:
     }
 
 
+@pytest.fixture
+def encoder_folder(tmp_path: Path) -> Callable[[str], Path]:
+    """``encoder_folder("name")``: a folder with the sub-word table and the tokenizer of an encoder."""
+
+    def make(name: str) -> Path:
+        import torch
+        from safetensors.torch import save_file
+        from tokenizers import Tokenizer, models, pre_tokenizers
+
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        pieces = ["[PAD]", "[UNK]", "gob", "##ierno", "Madrid", "##s", "casa", "1", "##9", "##8"]
+        table = torch.randn(len(pieces), 6, generator=torch.Generator().manual_seed(0)).half()
+        tensors = {f"embeddings.{kind}_embeddings.weight": table.clone() for kind in ("word", "position")}
+        save_file(tensors, folder / "model.safetensors")
+        made = Tokenizer(models.WordPiece({p: i for i, p in enumerate(pieces)}, unk_token="[UNK]"))
+        made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        made.save(str(folder / "tokenizer.json"))
+        return folder
+
+    return make
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder of public corpora, or a skip."""

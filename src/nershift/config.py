@@ -71,7 +71,7 @@ class EncoderConfig:
 
 @dataclass(frozen=True)
 class DecoderConfig:
-    kind: Literal["crf", "softmax"] = "crf"
+    kind: Literal["crf", "softmax", "label-aware"] = "crf"
     scheme: Scheme = "BIOES"
 
 
@@ -79,7 +79,7 @@ class DecoderConfig:
 class TrainConfig:
     """One phase of training."""
 
-    optimizer: Literal["adam", "adamw", "sgd", "rmsprop"] = "adam"
+    optimizer: Literal["adam", "adamw", "sgd", "rmsprop", "bertadam"] = "adam"
     lr: float = 1e-3
     encoder_lr: float | None = None  # for the encoder, where it differs
     words_lr: float | None = None  # for the word vectors, where it differs

@@ -17,6 +17,7 @@ from nershift.config import Config, build, merge, to_dict
 from nershift.data.corpus import Corpus
 from nershift.data.raw import RawText
 from nershift.data.spans import Sentence
+from nershift.deploy.adaptive import share_changed
 from nershift.deploy.tagger import Tagger
 from nershift.errors import CheckpointError, ConfigError, SetupError
 from nershift.eval.metrics import score, sentence_counts
@@ -26,6 +27,7 @@ from nershift.methods import get_method
 from nershift.methods.base import Method, Setup
 from nershift.nn.model import TaggingModel
 from nershift.nn.store import load_model, save_model
+from nershift.nn.support import Support
 from nershift.report.run import write_report
 from nershift.storage import clear_leftovers, write_text
 from nershift.tasks.subsets import subset
@@ -117,7 +119,7 @@ def transfer(
     task.check()
     identity = _identity(setup, shots, ratio, start)
     with Processes(settings.device) as processes:
-        folder = _open_folder(Path(out), identity, overwrite, processes)
+        folder = open_folder(Path(out), identity, overwrite, processes)
         if (folder / "metrics.json").exists():
             if processes.main:
                 _round_off(folder, report)
@@ -136,7 +138,10 @@ def transfer(
             raise SetupError(
                 f"method '{method}' has nothing to train", fix="give it --source or --target corpora"
             )
-        tagger = Tagger(task.finish(model), {"method": method, "seed": settings.seed, "target": target.name})
+        model = task.finish(model)
+        support = task.support(model, Support.load(Path(start)) if start is not None else None)
+        meta = {"method": method, "seed": settings.seed, "target": target.name}
+        tagger = Tagger(model, meta, support=support)
         if processes.main:
             task.keep(folder)
             told = {"phases": phases, "remarks": task.remarks()}
@@ -178,7 +183,7 @@ def pretrain(
     task.check()
     identity = _identity(setup, None, None, None)
     with Processes(settings.device) as processes:
-        folder = _open_folder(Path(out), identity, overwrite, processes)
+        folder = open_folder(Path(out), identity, overwrite, processes)
         if (folder / "model.json").exists():
             return folder
         phase = task.pretrain()
@@ -191,6 +196,8 @@ def pretrain(
         with Journal(folder, quiet=quiet, tensorboard=settings.tensorboard, main=processes.main) as journal:
             model = _run(phase, folder, processes, journal, phases)
         if processes.main:
+            if (support := task.support(model)) is not None:
+                support.save(folder)
             save_model(folder, model, {"method": method, "seed": settings.seed, "phases": phases})
             shutil.rmtree(folder / "state", ignore_errors=True)
         processes.wait()
@@ -235,7 +242,7 @@ def _raw_digest(rows: Sequence[Sentence]) -> str:
     return rows.digest() if isinstance(rows, RawText) else Corpus("", {"raw": tuple(rows)}).digest()
 
 
-def _open_folder(out: Path, identity: Mapping[str, Any], overwrite: bool, processes: Processes) -> Path:
+def open_folder(out: Path, identity: Mapping[str, Any], overwrite: bool, processes: Processes) -> Path:
     """The folder of this very run, new or to be resumed; another run's folder is refused."""
     import yaml
 
@@ -324,6 +331,12 @@ def _write_results(
     for name in ("dev", "test"):
         if gold := splits.get(name):
             pred = tagger.tag_sentences(gold, batch_size)
+            if tagger.support is not None:
+                plain, pred = pred, tagger.adapt_sentences(gold)
+                metrics[f"{name}_adaptation"] = {
+                    "f1_before": score(gold, plain).f1,
+                    "tokens_changed": share_changed(plain, pred),
+                }
             interval = bootstrap_f1(sentence_counts(gold, pred))
             metrics[name] = score(gold, pred).to_dict() | {"interval": [interval.low, interval.high]}
             if name == "test":

@@ -33,16 +33,20 @@ RULES = {
     "released": StepRule("released", 0.003, clip=0.5, decay=0.1),
 }
 SUPPORTS = [
-    Sentence.of("Ada flew from Leeds to Porto .".split(), [(0, 1, "PER"), (3, 4, "LOC"), (5, 6, "LOC")]),
-    Sentence.of("In Graz , Lindqvist met Moreau Tanaka .".split(), [(1, 2, "LOC"), (5, 7, "PER")]),
-    Sentence.of("Nobody in Lima spoke in 1998 .".split(), [(2, 3, "LOC")]),
+    Sentence.of(
+        ["Ada", "flew", "from", "Leeds", "to", "Porto", "."], [(0, 1, "PER"), (3, 4, "LOC"), (5, 6, "LOC")]
+    ),
+    Sentence.of(
+        ["In", "Graz", ",", "Lindqvist", "met", "Moreau", "Tanaka", "."], [(1, 2, "LOC"), (5, 7, "PER")]
+    ),
+    Sentence.of(["Nobody", "in", "Lima", "spoke", "in", "1998", "."], [(2, 3, "LOC")]),
     Sentence.of(("dr Novak informed Ada and Ruiz in Turku " * 3).split(), [(1, 2, "PER"), (7, 8, "LOC")]),
 ]
 QUERIES = [
-    Sentence.of("Moreau flew to Graz".split()),
-    Sentence.of("pt Ruiz given 20mg zolpirex in Turku".split()),
+    Sentence.of(["Moreau", "flew", "to", "Graz"]),
+    Sentence.of(["pt", "Ruiz", "given", "20mg", "zolpirex", "in", "Turku"]),
     Sentence.of(("Nobody met Lindqvist in Lima , " * 4).split()),
-    Sentence.of("Ada".split()),
+    Sentence.of(["Ada"]),
 ]
 TASKS = [[0, 1], [1, 2], [3, 0], [2, 1]]
 

@@ -16,6 +16,7 @@ from nershift.errors import ConfigError
 from nershift.nn.decoders import make_decoder
 from nershift.nn.label_aware import LabelAwareDecoder
 from nershift.nn.label_search import beam, fixed_point
+from nershift.nn.prefix_attention import attend
 from nershift.nn.prefixes import PrefixLSTM
 from nershift.nn.walks import merged_walks, walk
 
@@ -98,8 +99,9 @@ def test_states_of_all_prefixes_are_those_of_each(first: int, kernel: str, monke
     live = torch.arange(6) < torch.tensor([6, 4, 1])[:, None]
     if kernel == "packed":  # the way of the GPU, taken on the CPU
         monkeypatch.setattr(Tensor, "is_cuda", True)
-    found = lstm.backward_states(table, labels, live, first)
+    states, where = lstm.backward_states(table, labels, live, first)
     monkeypatch.undo()
+    found = states[where]
     for b, i in live.nonzero().tolist():
         if i >= first:
             expected = lstm.back(table[labels[b, : i + 1]].flip(0)[:, None])[0][:, 0].flip(0)
@@ -127,6 +129,25 @@ def test_gradients_of_walks_are_right() -> None:
     for first in (0, 2):
         steps, _ = merged_walks(labels, live, first)
         assert torch.autograd.gradcheck(lambda g, w, steps=steps: walk(g, w, steps), (gates, weight))
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_attention_in_blocks_is_attention(first: int) -> None:
+    """Over 11 positions, more than a block; values, and gradients by finite differences."""
+    draw = torch.Generator().manual_seed(0)
+    rows = 11 - first
+    nodes, query, scores = (
+        torch.randn(shape, generator=draw, dtype=torch.double, requires_grad=True)
+        for shape in ((7, 3), (2, rows, 3), (2, rows, 11))
+    )
+    where = torch.randint(0, 7, (2, rows, 11), generator=draw)
+    shares, means = attend(nodes, where, query, scores, first)
+    total = scores + torch.einsum("brkd,brd->brk", nodes[where], query)
+    later = torch.arange(11) > torch.arange(first, 11)[:, None]
+    expected = total.masked_fill(later, float("-inf")).softmax(-1)
+    torch.testing.assert_close(shares, expected)
+    torch.testing.assert_close(means, torch.einsum("brk,brkd->brd", expected, nodes[where]))
+    assert torch.autograd.gradcheck(lambda a, q, s: attend(a, where, q, s, first), (nodes, query, scores))
 
 
 @pytest.mark.parametrize("settings", VARIANTS)
@@ -162,7 +183,9 @@ def test_padding_and_later_tags_have_no_effect() -> None:
     decoder, states, tags = make(), states_of(), legal_tags()
     before = decoder.log_probabilities(states, MASK, tags)
     noise = torch.where(MASK[..., None], states, torch.full_like(states, 50.0))
-    torch.testing.assert_close(decoder.log_probabilities(noise, MASK, tags.masked_fill(~MASK, 3))[MASK], before[MASK])
+    torch.testing.assert_close(
+        decoder.log_probabilities(noise, MASK, tags.masked_fill(~MASK, 3))[MASK], before[MASK]
+    )
     changed = tags.clone()
     changed[0, 5] = (changed[0, 5] + 1) % len(SPACE)
     after = decoder.log_probabilities(states, MASK, changed)
@@ -234,9 +257,11 @@ def test_the_guess_decides_how_long_it_takes_and_nothing_else() -> None:
     assert torch.equal(again.tags, found.tags)
     assert again.passes.tolist() == [1, 1, 1, 1]
     for tag in range(len(SPACE)):
-        other = fixed_point(decoder, states, MASK, torch.full(MASK.shape, tag))
-        assert torch.equal(other.tags, found.tags)
-        assert (other.passes <= torch.tensor(LENGTHS)).all()
+        for window in (None, 1, 3):
+            other = fixed_point(decoder, states, MASK, torch.full(MASK.shape, tag), window)
+            assert torch.equal(other.tags, found.tags)
+            assert (other.passes <= torch.tensor(LENGTHS)).all()
+    assert fixed_point(decoder, states, MASK, window=1).passes.tolist() == LENGTHS
 
 
 def test_long_batches_are_decoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,7 +276,8 @@ def test_a_wide_beam_finds_the_best_sequence_and_a_narrow_one_is_greedy() -> Non
     decoder, states = make(), states_of(length=4)
     mask = MASK[:, :4]
     assert torch.equal(beam(decoder, states, mask, 1), fixed_point(decoder, states, mask).tags)
-    both = bilstm(decoder)
+    both = bilstm(decoder).requires_grad_(False)
+    decoder.requires_grad_(False)
     for b, found in enumerate(make(beam=500).decode(states, mask)):
         n = int(mask[b].sum())
         paths = [
@@ -265,8 +291,8 @@ def test_a_wide_beam_finds_the_best_sequence_and_a_narrow_one_is_greedy() -> Non
 
 
 def test_confidence_is_the_probability_of_the_tags_given_those_before() -> None:
-    decoder, states = make(), states_of()
-    both, h = bilstm(decoder), states[0]
+    decoder, states = make().requires_grad_(False), states_of()
+    both, h = bilstm(decoder).requires_grad_(False), states[0]
     spans = [Span(1, 3, "A"), Span(5, 6, "B"), Span(2, 4, "B")]  # the last overlaps the first
     found = decoder.confidences(states, MASK, [spans, [], [], []])
     tags = SPACE.encode(sorted(spans[:2]), 9)
@@ -280,7 +306,9 @@ def test_confidence_is_the_probability_of_the_tags_given_those_before() -> None:
 def test_it_is_made_by_name_and_described_in_full(tmp_path: Path) -> None:
     decoder = make(context=False, beam=2)
     told = decoder.describe()
-    again = make_decoder(told["kind"], LabelSpace(tuple(told["types"]), told["scheme"]), SIZE, told["settings"])
+    again = make_decoder(
+        told["kind"], LabelSpace(tuple(told["types"]), told["scheme"]), SIZE, told["settings"]
+    )
     assert isinstance(again, LabelAwareDecoder)
     assert again.settings == decoder.settings
     again.load_state_dict(decoder.state_dict())

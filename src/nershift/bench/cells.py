@@ -25,6 +25,9 @@ class Cell:
 
     ``row`` names the cell in a table where the method's name does not (an ablation, a value of λ).
     ``joint`` says that pre-training looks at the target too, so that it cannot be shared between targets.
+    ``raw`` gives unlabelled text by domain: ``NAME``, ``NAME:SPLIT`` (labels taken off) or either with ``@COUNT``.
+    ``train_on_dev`` trains on dev too, so that the last epoch is kept.
+    ``keep_log`` keeps what was logged after every epoch with the result.
     """
 
     table: str
@@ -38,6 +41,9 @@ class Cell:
     labels: Labels = "own"
     row: str = ""
     joint: bool = True
+    raw: tuple[tuple[str, str], ...] = ()
+    keep_log: bool = False
+    train_on_dev: bool = False
 
     @property
     def name(self) -> str:
@@ -45,7 +51,9 @@ class Cell:
 
     def spec(self) -> dict[str, Any]:
         """What decides the result: everything but the table and row under which it is shown."""
-        return {k: v for k, v in asdict(self).items() if k not in ("table", "row", "joint")}
+        shown = {k: v for k, v in asdict(self).items() if k not in ("table", "row", "joint", "keep_log")}
+        # Younger fields leave the keys of older results as they are.
+        return {k: v for k, v in shown.items() if k not in ("raw", "train_on_dev") or v}
 
     @property
     def key(self) -> str:
@@ -62,7 +70,8 @@ class Cell:
     @property
     def pretrained_by(self) -> str:
         """The method whose pre-training this one starts from."""
-        return {"d_shift": "finetune", "metaner-zero": "metaner"}.get(self.method, self.method)
+        shared = {"d_shift": "finetune"}
+        return shared.get(self.method, self.method.removesuffix("-zero").removesuffix("-few"))
 
     def path(self, folder: Path) -> Path:
         amount = (

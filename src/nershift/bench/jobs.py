@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import platform
 import shutil
 import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,9 +18,11 @@ import torch
 
 from nershift import __version__, run
 from nershift.bench.cells import Cell, Labels, write_result
-from nershift.data.catalog import homogeneous_map, load
+from nershift.data.catalog import homogeneous_map, load, locate
 from nershift.data.corpus import Corpus
-from nershift.eval.metrics import sentence_counts
+from nershift.data.raw import RawText
+from nershift.data.spans import Sentence
+from nershift.eval.metrics import sentence_counts, token_scores
 
 HOLD_OUT = 0.1  # share of train used as dev where a corpus has none; the same sentences in every run
 
@@ -28,6 +33,19 @@ def corpus(name: str, labels: Labels) -> Corpus:
     if "dev" not in found.splits and "train" in found.splits:
         found = found.hold_out(HOLD_OUT)
     return found.mapped(homogeneous_map(name)) if labels == "homogeneous" else found
+
+
+@lru_cache(maxsize=16)
+def raw_text(described: str) -> Sequence[Sentence]:
+    """The text that ``NAME``, ``NAME:SPLIT``, ``NAME@COUNT`` or ``NAME:SPLIT@COUNT`` stands for."""
+    name, _, count = described.partition("@")
+    name, _, split = name.partition(":")
+    text: Sequence[Sentence]
+    if split:
+        text = [s.with_spans(()) for s in corpus(name, "own").split(split)]
+    else:
+        text = RawText(next(iter(sorted(locate(name).glob("raw.txt*")))))
+    return text[: int(count)] if count else text
 
 
 def run_pretraining(cell: Cell, work: Path) -> None:
@@ -41,19 +59,32 @@ def run_cell(cell: Cell, work: Path, results: Path) -> None:
     start = work / f"pretrained-{cell.pretraining}" if cell.pretraining else None
     done = run.transfer(
         cell.method,
-        corpus(cell.target, cell.labels),
+        _target(cell),
         () if start else _sources(cell),
         out=folder,
         shots=cell.shots,
         ratio=cell.ratio,
+        raw={name: raw_text(text) for name, text in cell.raw},
         start=start,
         config=cell.config,
         seed=cell.seed,
         quiet=True,
         report=False,
     )
-    write_result(results, cell, done.metrics, sentence_counts(*done.predictions()), origin())
+    gold, predicted = done.predictions()
+    metrics = {**done.metrics, "test_tokens": token_scores(gold, predicted).to_dict()}
+    if cell.keep_log:
+        metrics["log"] = [json.loads(line) for line in (folder / "log.jsonl").read_text("utf-8").splitlines()]
+    write_result(results, cell, metrics, sentence_counts(gold, predicted), origin())
     shutil.rmtree(folder)
+
+
+def _target(cell: Cell) -> Corpus:
+    found = corpus(cell.target, cell.labels)
+    if not cell.train_on_dev:
+        return found
+    rest = {name: split for name, split in found.splits.items() if name != "dev"}
+    return replace(found, splits=rest | {"train": (*found.train, *found.dev)})
 
 
 def _sources(cell: Cell) -> list[Corpus]:

@@ -187,8 +187,9 @@ class _Workers:
 
 
 def _work(number: int, jobs: Any, inbox: Any, threads: int, results: Path, work: Path) -> None:
-    from nershift.bench.jobs import run_cell, run_pretraining
+    from nershift.bench.jobs import origin, run_cell, run_pretraining
 
+    origin()  # now: files may change while the grid runs, what this process has loaded does not
     torch.set_num_threads(threads)
     while True:
         cell, pretrain = jobs.get()

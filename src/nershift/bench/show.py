@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -30,17 +29,16 @@ class Shown:
 
 def collect(table: Table, results: Path, seeds: Sequence[int] | None = None) -> dict[tuple[str, str], Shown]:
     """Scores on 0-100 by (row, column); a place without runs is there, empty."""
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    found: dict[tuple[str, str], list[tuple[float, np.ndarray]]] = {}
     for cell in table.cells(seeds or table.seeds):
-        rows = found.setdefault(table.place(cell), [])
         result = read_result(results, cell)
-        if result is not None:
-            rows.append(result)
+        for place, part in zip(table.places(cell), table.parts, strict=True):
+            runs = found.setdefault(place, [])
+            if result is not None:
+                runs.append((100 * float(table.value(result["metrics"], part)), result["counts"]))
     return {
-        place: Shown(
-            tuple(100 * float(r["metrics"]["test"]["f1"]) for r in rows), tuple(r["counts"] for r in rows)
-        )
-        for place, rows in found.items()
+        place: Shown(tuple(value for value, _ in runs), tuple(counts for _, counts in runs))
+        for place, runs in found.items()
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 from nershift.bench.cells import Cell
 from nershift.errors import ConfigError, nearest
@@ -20,6 +21,8 @@ class Table:
         published: what the paper printed, by (row, column).
         average: whether a column with the mean over all columns is shown.
         ours: the row that every other one is tested against.
+        parts: columns that one run fills, each behind the column of its place; ``value`` reads them.
+        value: what a table shows of a run's metrics, given the part, as a fraction of 100.
     """
 
     name: str
@@ -31,18 +34,26 @@ class Table:
     average: bool = True
     ours: str = ""
     seeds: tuple[int, ...] = (1, 2, 3)
+    parts: tuple[str, ...] = ("",)
+    value: Callable[[Mapping[str, Any], str], float] = lambda metrics, part: metrics["test"]["f1"]
 
     def layout(self) -> tuple[list[str], list[str]]:
         """Rows and columns in the order of the cells."""
-        places = [self.place(cell) for cell in self.cells(self.seeds[:1])]
+        places = [p for cell in self.cells(self.seeds[:1]) for p in self.places(cell)]
         return list(dict.fromkeys(r for r, _ in places)), list(dict.fromkeys(c for _, c in places))
+
+    def places(self, cell: Cell) -> list[tuple[str, str]]:
+        """Where a cell is shown, part by part."""
+        row, column = self.place(cell)
+        return [(row, f"{column} {part}".strip()) for part in self.parts]
 
 
 @cache
 def tables() -> dict[str, Table]:
-    from nershift.bench import foundation, metaner
+    from nershift.bench import crosslm, datnet, foundation, laner, metacross, metaner
 
-    return {table.name: table for module in (foundation, metaner) for table in module.TABLES}
+    modules = (foundation, metaner, metacross, crosslm, datnet, laner)
+    return {table.name: table for module in modules for table in module.TABLES}
 
 
 def get_table(name: str) -> Table:

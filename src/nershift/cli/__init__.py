@@ -11,7 +11,7 @@ from rich.logging import RichHandler
 from rich.markup import escape
 
 from nershift import __version__
-from nershift.cli import bench, builtin, data, score, states, train, use
+from nershift.cli import bench, builtin, dapt, data, score, states, train, use
 from nershift.errors import NershiftError
 
 app = typer.Typer(
@@ -38,7 +38,7 @@ def _options(
     pass
 
 
-for module in (data, builtin, train, score, states, use, bench):
+for module in (data, builtin, train, dapt, score, states, use, bench):
     module.register(app)
 
 

@@ -43,7 +43,7 @@ def list_() -> None:
 def run(
     names: Annotated[list[str], typer.Argument(help="Experiments; see `nershift bench list`.")],
     seeds: Seeds = 3,
-    only: Annotated[list[str] | None, typer.Option("--only", help="Only these methods.")] = None,
+    only: Annotated[list[str] | None, typer.Option("--only", help="Only these methods or targets.")] = None,
     out: Results = Path("results"),
     work: Annotated[Path, typer.Option("--work", help="Folder for runs under way.")] = Path("runs/bench"),
     workers: Annotated[
@@ -58,7 +58,7 @@ def run(
     from nershift.bench.tables import get_table
 
     cells = [c for name in names for c in get_table(name).cells(range(1, seeds + 1))]
-    cells = [c for c in cells if not only or c.method in only]
+    cells = [c for c in cells if not only or {c.method, c.target} & set(only)]
     outcome = run_grid(cells, out, work, workers=workers, minutes=minutes)
     Console(stderr=True).print(
         f"{outcome.done} results in {out}, {len(outcome.failed)} failed, {outcome.left} left"

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -29,8 +29,18 @@ def predict(
     min_confidence: Annotated[
         float, typer.Option("--min-confidence", help="Leave out entities below this probability.")
     ] = 0.0,
+    adapt: Annotated[
+        bool,
+        typer.Option("--adapt", help="Adapt to the nearest labelled sentences of each sentence (metacross)."),
+    ] = False,
+    why: Annotated[
+        bool, typer.Option("--why", help="With --adapt: also show the labelled sentences it adapted to.")
+    ] = False,
 ) -> None:
-    """Tag text: JSON lines {text, entities: [{start, end, label, text, score}]} on standard output."""
+    """Tag text: JSON lines {text, entities: [{start, end, label, text, score}]} on standard output.
+
+    With --why each line also has neighbours: for each sentence a list of {text, entities, similarity}.
+    """
     from nershift.data.formats import detect_format, read_sentences, write_sentences
     from nershift.deploy.tagger import Tagger
 
@@ -41,7 +51,7 @@ def predict(
             raise DataError("--out needs a file to read", place="-", fix="give a path in place of -")
         tagged = [
             s.with_spans(x for x in s.spans if (x.score or 0) >= min_confidence)
-            for s in tagger.tag_sentences(read_sentences(file))
+            for s in (tagger.adapt_sentences if adapt else tagger.tag_sentences)(read_sentences(file))
         ]
         target = out or Path(f"{file}.tagged.jsonl")
         write_sentences(target, tagged)
@@ -50,9 +60,12 @@ def predict(
         )
         return
     for texts in _chunks(_lines(file), _CHUNK):
-        for text, entities in zip(texts, tagger(texts), strict=True):
+        for text, entities in zip(texts, tagger.tag_texts(texts, adapt), strict=True):
             kept = [e.to_dict() for e in entities if e.score >= min_confidence]
-            sys.stdout.write(json.dumps({"text": text, "entities": kept}, ensure_ascii=False) + "\n")
+            line: dict[str, Any] = {"text": text, "entities": kept}
+            if adapt and why:
+                line["neighbours"] = [[n.to_dict() for n in near] for near in tagger.neighbours(text)]
+            sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
         sys.stdout.flush()
 
 

@@ -42,11 +42,13 @@ class RawText(Sequence[Sentence]):
         self.path, self.format = Path(path), format
         self.bad: Counter[str] = Counter()
         self.examples: list[Problem] = []
-        self._marks, self._stride, self._count = [0], 1, 0
+        self._marks, self._stride, self._count = list[int](), 1, 0
         try:
             with self._open() as file:
                 kept_elsewhere = format == "text" or self.path.suffix == ".gz"
-                self._file: IO[bytes] = tempfile.TemporaryFile() if kept_elsewhere else self.path.open("rb")
+                self._file: IO[bytes] = (
+                    tempfile.TemporaryFile() if kept_elsewhere else self.path.open("rb")  # noqa: SIM115 - kept open
+                )
                 self._digest = self._survey(file, self._file if kept_elsewhere else None)
         except FileNotFoundError:
             raise DataError("there is no such file", place=str(path), fix="check the path") from None
@@ -59,7 +61,7 @@ class RawText(Sequence[Sentence]):
             ) from None
         except OSError as error:
             raise DataError(f"the file cannot be read ({error.strerror})", place=str(path)) from None
-        if self.bad.total() >= max(1, self._count):
+        if self.bad.total() > self._count:
             first = self.examples[0]
             raise DataError(
                 f"{self.bad.total():,} lines cannot be used and {self._count:,} sentences can; "
@@ -87,13 +89,10 @@ class RawText(Sequence[Sentence]):
         return hashed.hexdigest()
 
     def _mark(self, at: int) -> None:
+        if len(self._marks) == _MARKS and self._count == _MARKS * self._stride:
+            self._marks, self._stride = self._marks[::2], 2 * self._stride  # every second one from here on
         if self._count % self._stride == 0:
-            if self._count // self._stride == _MARKS:  # keep every second mark from here on
-                self._marks, self._stride = self._marks[::2], 2 * self._stride
-            if self._count:
-                self._marks.append(at)
-            else:
-                self._marks[0] = at
+            self._marks.append(at)
         self._count += 1
 
     def _sentences(self, line: bytes | None, place: str) -> Iterator[list[str]]:

@@ -10,9 +10,11 @@ from typing import Any, overload
 from nershift.data.spans import Sentence
 from nershift.data.tokenizer import sentences as split_sentences
 from nershift.data.tokenizer import tokenize
+from nershift.deploy.adaptive import adapt_sentences, neighbours
 from nershift.errors import CheckpointError
 from nershift.nn.model import TaggingModel
 from nershift.nn.store import load_model, save_model
+from nershift.nn.support import Neighbour, Support
 
 TARGET = "target"
 _CACHE_LIMIT = 200_000  # distinct word forms kept between calls
@@ -49,8 +51,15 @@ class Tagger:
         tagger.tag_tokens([["Already", "split"]])  # sentences with token spans
     """
 
-    def __init__(self, model: TaggingModel, meta: dict[str, Any] | None = None, key: str = TARGET) -> None:
+    def __init__(
+        self,
+        model: TaggingModel,
+        meta: dict[str, Any] | None = None,
+        key: str = TARGET,
+        support: Support | None = None,
+    ) -> None:
         self.model, self.meta, self.key = model.eval(), dict(meta or {}), key
+        self.support = support  # labelled sentences to adapt to, where the method keeps some
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -67,9 +76,11 @@ class Tagger:
                 expected="the folder of a run that was trained for a target",
                 fix=f"adapt it first: nershift adapt --from {folder} --target CORPUS --out DIR",
             )
-        return cls(model.to(device), meta)
+        return cls(model.to(device), meta, support=Support.load(Path(folder)))
 
     def save(self, folder: str | Path) -> None:
+        if self.support is not None:
+            self.support.save(Path(folder))
         save_model(Path(folder), self.model, self.meta)
 
     @overload
@@ -82,18 +93,12 @@ class Tagger:
             return self.tag_texts([text])[0]
         return self.tag_texts(text)
 
-    def tag_texts(self, texts: Sequence[str]) -> list[list[Entity]]:
-        parts: list[Sentence] = []
-        owner: list[tuple[int, int]] = []  # (text, character at which the sentence starts)
-        for number, text in enumerate(texts):
-            for start, end in split_sentences(text):
-                piece = text[start:end]
-                offsets = tokenize(piece)
-                if offsets:
-                    parts.append(Sentence.of((piece[a:b] for a, b in offsets), (), piece, offsets))
-                    owner.append((number, start))
+    def tag_texts(self, texts: Sequence[str], adapt: bool = False) -> list[list[Entity]]:
+        """Entities of each text; with ``adapt``, each sentence is tagged by weights of its own."""
+        parts, owner = _split(texts)
         out: list[list[Entity]] = [[] for _ in texts]
-        for sentence, (number, start) in zip(self.tag_sentences(parts), owner, strict=True):
+        tagged = self.adapt_sentences(parts) if adapt else self.tag_sentences(parts)
+        for sentence, (number, start) in zip(tagged, owner, strict=True):
             assert sentence.offsets is not None
             for span in sentence.spans:
                 a, b = start + sentence.offsets[span.start][0], start + sentence.offsets[span.end - 1][1]
@@ -108,3 +113,50 @@ class Tagger:
         tagged = self.model.predict(self.key, sentences, batch_size, confidence=True)
         self.model.encoder.forget_beyond(_CACHE_LIMIT)
         return tagged
+
+    @overload
+    def adaptive(self, text: str) -> list[Entity]: ...
+    @overload
+    def adaptive(self, text: list[str] | tuple[str, ...]) -> list[list[Entity]]: ...
+    def adaptive(self, text: str | list[str] | tuple[str, ...]) -> list[Entity] | list[list[Entity]]:
+        """Like calling the tagger, but each sentence is read by weights adapted to its nearest labelled ones.
+
+        Raises:
+            CheckpointError: for a tagger that keeps no labelled sentences.
+        """
+        if isinstance(text, str):
+            return self.tag_texts([text], adapt=True)[0]
+        return self.tag_texts(text, adapt=True)
+
+    def adapt_sentences(self, sentences: Sequence[Sentence]) -> list[Sentence]:
+        """:meth:`tag_sentences` with a step on each sentence's nearest labelled ones before it is tagged."""
+        return adapt_sentences(self.model, self.key, self._need_support(), sentences)
+
+    def neighbours(self, text: str | Sentence) -> list[list[Neighbour]]:
+        """What :meth:`adaptive` learns from before it reads each sentence of the text, nearest first."""
+        sentences = _split([text])[0] if isinstance(text, str) else [text]
+        return neighbours(self.model, self._need_support(), sentences)
+
+    def _need_support(self) -> Support:
+        if self.support is None:
+            raise CheckpointError(
+                "this tagger keeps no labelled sentences to adapt to",
+                place=f"method '{self.meta.get('method', 'unknown')}'",
+                expected="a tagger of method metacross",
+                fix="tag without adaptation, or train one: nershift transfer --method metacross …",
+            )
+        return self.support
+
+
+def _split(texts: Sequence[str]) -> tuple[list[Sentence], list[tuple[int, int]]]:
+    """The sentences of all texts, and for each its text's number and the character at which it starts."""
+    parts: list[Sentence] = []
+    owner: list[tuple[int, int]] = []
+    for number, text in enumerate(texts):
+        for start, end in split_sentences(text):
+            piece = text[start:end]
+            offsets = tokenize(piece)
+            if offsets:
+                parts.append(Sentence.of((piece[a:b] for a, b in offsets), (), piece, offsets))
+                owner.append((number, start))
+    return parts, owner

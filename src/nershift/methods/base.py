@@ -16,6 +16,7 @@ from nershift.errors import SetupError
 from nershift.nn.build import make_encoder
 from nershift.nn.decoders import Decoder, make_decoder
 from nershift.nn.model import TaggingModel
+from nershift.nn.support import Support
 from nershift.train.feed import Feed
 from nershift.train.phase import Phase
 from nershift.train.seeding import seed_torch
@@ -97,6 +98,10 @@ class Method(ABC):
 
     def keep(self, folder: Path) -> None:
         """Write what else the folder of the run should hold, after :meth:`finish`."""
+
+    def support(self, model: TaggingModel, kept: Support | None = None) -> Support | None:
+        """Labelled sentences that the tagger adapts to; ``kept`` are those of the folder a run started from."""
+        return None
 
     # -- parts that methods share ------------------------------------------------------------------------
 

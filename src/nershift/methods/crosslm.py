@@ -11,9 +11,10 @@ from torch import nn
 from nershift.config import merge
 from nershift.data.raw import Joined
 from nershift.data.spans import Sentence
-from nershift.errors import ConfigError, SetupError, nearest
-from nershift.methods.base import TARGET, Method
+from nershift.errors import ConfigError, SetupError
+from nershift.methods.base import TARGET
 from nershift.methods.settings import CROSSLM
+from nershift.methods.texts import TextMethod, domain_name
 from nershift.nn.generated import LSTMGenerator
 from nershift.nn.model import TaggingModel
 from nershift.nn.recurrent import RecurrentEncoder
@@ -24,8 +25,6 @@ from nershift.train.generated import LM, NER, CrossLMPhase, Task, settle
 from nershift.train.phase import Phase
 from nershift.train.raw import RawFeed
 from nershift.train.seeding import seed_torch
-
-SOURCE = "source"
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,14 @@ class CrossLMOptions:
     lm_batch_size: int = 0  # sentences of a language modelling batch; 0: train.batch_size
 
 
-class CrossLM(Method):
+_PRESETS = {
+    "paper": CROSSLM,
+    # What the released code begins with: domain and task vectors that have nothing in common.
+    "released-code": merge(CROSSLM, {"options": {"domain_spread": 1.0, "task_spread": 1.0}}),
+}
+
+
+class CrossLM(TextMethod):
     """Up to four sources of data, each optional: NER and raw text of the sources, NER and raw text of the target.
 
     A domain without raw text models the language of its labelled sentences. Without target labels the target is
@@ -59,11 +65,7 @@ class CrossLM(Method):
     name = "crosslm"
     summary = "language models of both domains as the bridge; with --shots 0, no target labels at all"
     paper = "CrossLM §3 (Algorithm 1)"
-    presets = {
-        "paper": CROSSLM,
-        # What the released code begins with: domain and task vectors that have nothing in common.
-        "released-code": merge(CROSSLM, {"options": {"domain_spread": 1.0, "task_spread": 1.0}}),
-    }
+    presets = _PRESETS
     Options = CrossLMOptions
 
     def check(self) -> None:
@@ -96,18 +98,7 @@ class CrossLM(Method):
                 expected="a train split",
                 fix="use variant full (or shared), which can do without",
             )
-        if not self.setup.sources or not self.homogeneous:
-            raise SetupError(
-                "without target labels, the decoder of the sources has to serve, and "
-                + (
-                    "there are no sources"
-                    if not self.setup.sources
-                    else "each of the sources has its own types"
-                ),
-                place="--source",
-                expected="sources with one set of entity types",
-                fix="rename or drop types with a label map, or label some target sentences",
-            )
+        self.check_source_decoder()
         if TARGET not in texts:
             raise SetupError(
                 "without target labels, the target is known by its raw text alone, and none was given",
@@ -118,44 +109,24 @@ class CrossLM(Method):
 
     # -- data --------------------------------------------------------------------------------------------
 
-    @property
-    def labelled(self) -> Sequence[Sentence]:
-        return self.target.splits.get("train", ())
-
     def labels(self) -> dict[str, Sequence[Sentence]]:
         """Labelled sentences by domain."""
-        found = {_domain(c.name): c.train for c in self.setup.sources if self.options.variant != "co-lm"}
-        return found | ({TARGET: tuple(self.labelled)} if self.labelled else {})
+        found: dict[str, Sequence[Sentence]] = {
+            domain_name(c): c.train for c in self.setup.sources if self.options.variant != "co-lm"
+        }
+        if self.labelled:
+            found[TARGET] = self.labelled
+        return found
 
     def texts(self) -> dict[str, Sequence[Sentence]]:
-        """Unlabelled text by domain: raw text if there is any, else the labelled sentences."""
+        found = super().texts()
         if self.options.variant == "co-ner":
             return {}
-        corpora = {_domain(c.name): c for c in self.setup.sources} | {TARGET: self.target}
-        found = {domain: c.splits.get("raw") or c.splits.get("train", ()) for domain, c in corpora.items()}
-        for name, text in self.setup.raw.items():
-            found[self._domain_of(name)] = text
         if self.options.variant == "co-lm":
-            found = {TARGET: found[TARGET]}
-        found = {domain: text for domain, text in found.items() if len(text)}
+            return {domain: text for domain, text in found.items() if domain == TARGET}
         if self.options.variant == "mix-data":
             return dict.fromkeys(found, Joined(list(found.values())))
         return found
-
-    def _domain_of(self, name: str) -> str:
-        sources = [c.name for c in self.setup.sources]
-        if name in (TARGET, self.target.name):
-            return TARGET
-        if name in sources:
-            return _domain(name)
-        if name == SOURCE and len(sources) < 2:
-            return _domain(sources[0]) if sources else _domain(SOURCE)
-        known = [TARGET, *(sources if len(sources) > 1 else [SOURCE, *sources])]
-        raise SetupError(
-            f"raw text was given for '{name}', which is no domain of this run{nearest(name, known)}",
-            place="--raw",
-            expected=f"one of: {', '.join(known)}",
-        )
 
     # -- training ----------------------------------------------------------------------------------------
 
@@ -163,7 +134,8 @@ class CrossLM(Method):
         config, labels, texts = self.config.train, self.labels(), self.texts()
         vocabulary = self._vocabulary(texts)
         model = self._model(labels, texts, vocabulary)
-        keys = {_domain(name): key for name, key in self.source_keys().items()} | {TARGET: TARGET}
+        names = self.source_keys()
+        keys = {domain_name(c): names[c.name] for c in self.setup.sources} | {TARGET: TARGET}
         feeds, tasks = dict[str, Feed](), list[Task]()
         for domain in dict.fromkeys([*labels, *texts]):
             share = self.options.target_weight if domain == TARGET else self.options.source_weight
@@ -179,7 +151,7 @@ class CrossLM(Method):
             selection = [(TARGET, TARGET, self.target.splits.get("dev", ()))]
         else:
             selection = [
-                (_domain(c.name), keys[_domain(c.name)], c.splits.get("dev", ())) for c in self.setup.sources
+                (domain_name(c), keys[domain_name(c)], c.splits.get("dev", ())) for c in self.setup.sources
             ]
         return CrossLMPhase(model, config, feeds, self.config.seed, tasks, selection)
 
@@ -200,7 +172,7 @@ class CrossLM(Method):
         vocabulary: OutputWords | None,
     ) -> TaggingModel:
         options, keys = self.options, self.source_keys()
-        spaces = {keys[c.name]: self.source_space(c) for c in self.setup.sources if _domain(c.name) in labels}
+        spaces = {keys[c.name]: self.source_space(c) for c in self.setup.sources if domain_name(c) in labels}
         if self.labelled:
             spaces[TARGET] = self.target_space
         words = [Sentence.of(vocabulary.words)] if vocabulary is not None else []
@@ -228,7 +200,3 @@ class CrossLM(Method):
         model.encoder.get_submodule("recurrent").requires_grad_(True)
         key = TARGET if self.labelled else next(iter(self.source_keys().values()))
         return TaggingModel(model.encoder, {TARGET: model.decoder(key)}).to(model.device)
-
-
-def _domain(name: str) -> str:
-    return f"source {name}"

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from nershift.data.spans import Sentence
+from nershift.errors import SetupError
 from nershift.methods.base import TARGET, Method
 from nershift.methods.settings import PRESETS
 from nershift.nn.adversary import Discriminator, reverse
@@ -60,7 +61,10 @@ class DannOptions:
 
 
 class Dann(Method):
-    """Unlabelled text of the target: raw text called ``target``, if given, and its train split."""
+    """Unlabelled text of the target: raw text called ``target``, if given, and its train split.
+
+    Without target labels, the decoder of the sources is used on the target.
+    """
 
     name = "dann"
     summary = "sources with a domain adversary that reads target text as well, then the target's labels"
@@ -68,6 +72,22 @@ class Dann(Method):
     presets = PRESETS
     Options = DannOptions
     min_sources = 1
+
+    def check(self) -> None:
+        super().check()
+        if self.setup.target is None or self.setup.pretrained or self.target.splits.get("train"):
+            return
+        if not self.homogeneous:
+            raise SetupError(
+                "without target labels the decoder of the sources has to serve, and each has its own types",
+                place="--source",
+                expected="sources with one set of entity types",
+                fix="rename or drop types with a label map, or label some target sentences",
+            )
+        if not self._unlabelled():
+            raise SetupError(
+                "there is no text of the target to read", place="--raw", expected="--raw target=FILE"
+            )
 
     def pretrain(self) -> Phase | None:
         if self.setup.target is None:
@@ -89,4 +109,9 @@ class Dann(Method):
         return [s.with_spans(()) for s in (*given, *self.target.splits.get("train", ()))]
 
     def train(self, start: TaggingModel | None) -> Phase | None:
-        return self.target_phase(start)
+        return self.target_phase(start) if self.target.splits.get("train") else None
+
+    def finish(self, model: TaggingModel) -> TaggingModel:
+        decoders = dict(model.named_decoders())
+        decoder = decoders.get(TARGET) or next(iter(decoders.values()))
+        return TaggingModel(model.encoder, {TARGET: decoder}).to(model.device)

@@ -53,7 +53,9 @@ class AutoOptions:
     decoders: Literal["separate", "shared"] = "separate"  # shared: one head, if the types are the same
     source_share: float = 0.4  # source batches in an epoch, as a share of all
     balance: float = 0.5  # 1: the target passes once an epoch; 0: a target batch in every step
-    test_oracle: bool = False  # also score test after every epoch, for comparison with others who select on it
+    test_oracle: bool = (
+        False  # also score test after every epoch, for comparison with others who select on it
+    )
 
 
 @dataclass(frozen=True)
@@ -116,8 +118,8 @@ class AutoDATNet(Method):
                         expected=f"for a shared decoder the target's: {', '.join(self.target_space.types)}",
                         fix="leave options.decoders away, or rename types with a label map",
                     )
-        variant, reason = self.choice()
-        log.info("%s: variant %s, %s", self.name, variant, reason)
+        for remark in self.remarks() if self.setup.target is not None else ():
+            log.info("%s", remark)
 
     def _check_settings(self) -> None:
         if self.config.encoder.kind != "recurrent":
@@ -149,8 +151,14 @@ class AutoDATNet(Method):
         if self.same_language:
             return "F", "since source and target are of one language"
         if labelled <= FEW:
-            return "F", f"since {labelled} target sentences ({FEW} or fewer) are too few for layers of their own"
-        return "P", f"since the languages differ and {labelled} target sentences (over {FEW}) can train private layers"
+            return (
+                "F",
+                f"since {labelled} target sentences ({FEW} or fewer) are too few for layers of their own",
+            )
+        return (
+            "P",
+            f"since the languages differ and {labelled} target sentences (over {FEW}) can train private layers",
+        )
 
     def remarks(self) -> list[str]:
         variant, reason = self.choice()
@@ -210,7 +218,9 @@ class AutoDATNet(Method):
     def _source_head(self, corpus: Corpus, target: TaggingModel, size: int) -> Decoder:
         if self.options.decoders == "shared":
             return target.decoder(TARGET)
-        return self.new_decoder(self.source_space(corpus), size, f"{SOURCE} {self.source_keys()[corpus.name]}")
+        return self.new_decoder(
+            self.source_space(corpus), size, f"{SOURCE} {self.source_keys()[corpus.name]}"
+        )
 
     def _encoders(self, config: EncoderConfig, private: bool) -> tuple[RecurrentEncoder, RecurrentEncoder]:
         target = _words(self.target.train)

@@ -14,7 +14,7 @@ from nershift.methods.base import TARGET
 from nershift.nn.adversary import reverse
 from nershift.nn.grad_loss import ResourceDiscriminator, grad_loss, plain_loss
 from nershift.nn.model import Batch, TaggingModel, by_length
-from nershift.nn.perturb import Moves, Vectors
+from nershift.nn.perturb import Features, Moves
 from nershift.nn.recurrent import RecurrentEncoder
 from nershift.nn.shared_private import shared_part
 from nershift.train.phase import Backward, Phase
@@ -41,7 +41,7 @@ class DualSettings:
 class _Pass:
     """One forward pass over the batches of a step."""
 
-    vectors: dict[str, Vectors] = field(default_factory=dict)
+    features: dict[str, Features] = field(default_factory=dict)
     tagging: dict[str, Tensor] = field(default_factory=dict)
     adversary: list[Tensor] = field(default_factory=list)
     told: dict[bool, Tensor] = field(default_factory=dict)  # share the discriminator told rightly, by source
@@ -106,28 +106,31 @@ class DualPhase(Phase):
             # The clean pass has left the gradients of the inputs. They are those of the encoder's own
             # objective, in which the adversary's part is reversed: a moved sentence is harder to tag and
             # gives its resource away.
-            moved = self._forward(batches, {n: self._moves(n, v) for n, v in clean.vectors.items()})
+            moved = self._forward(batches, self._moves(batches, clean))
             backward(moved.loss())  # eq. 4: both losses count
             logged["moved_loss"] = torch.stack(list(moved.tagging.values())).mean().detach()
         return logged
 
-    def _moves(self, name: str, vectors: Vectors) -> Moves:
-        s = self.settings
-        return Moves.against(
-            vectors, s.epsilon_target if name == TARGET else s.epsilon_source, s.epsilon_chars
-        )
+    def _moves(self, batches: Mapping[str, Batch], clean: _Pass) -> dict[str, Moves]:
+        s, moves = self.settings, {}
+        for name, features in clean.features.items():
+            words = s.epsilon_target if name == TARGET else s.epsilon_source
+            moves[name] = Moves.against(
+                self._encoder(name), batches[name].inputs, features, words, s.epsilon_chars
+            )
+        return moves
 
     def _forward(self, batches: Mapping[str, Batch], moves: Mapping[str, Moves] | None = None) -> _Pass:
         made = _Pass()
         for name, batch in batches.items():
-            model = self.side(name)
-            encoder = model.encoder
-            assert isinstance(encoder, RecurrentEncoder)
-            if self.settings.perturb:
-                vectors = Vectors.of(encoder, batch.inputs)
-                vectors = vectors.moved(moves[name]) if moves else vectors.keep_gradients()
-                made.vectors[name] = vectors
-                states = vectors.states(encoder, batch.inputs["lengths"])
+            model, encoder = self.side(name), self._encoder(name)
+            if moves:
+                states = Features.moved(encoder, batch.inputs, moves[name]).states(
+                    encoder, batch.inputs["lengths"]
+                )
+            elif self.settings.perturb:
+                made.features[name] = Features.clean(encoder, batch.inputs)
+                states = made.features[name].states(encoder, batch.inputs["lengths"])
             else:
                 states = model.states(batch)
             made.tagging[name] = model.loss(batch, states)  # ℓ_S, ℓ_T
@@ -141,6 +144,11 @@ class DualPhase(Phase):
         assert isinstance(model, TaggingModel)
         return model
 
+    def _encoder(self, name: str) -> RecurrentEncoder:
+        encoder = self.side(name).encoder
+        assert isinstance(encoder, RecurrentEncoder)
+        return encoder
+
     def _oppose(self, made: _Pass, states: Tensor, mask: Tensor, source: bool) -> None:
         s, discriminator = self.settings, self.model.extras["discriminator"]
         assert isinstance(discriminator, ResourceDiscriminator)
@@ -148,7 +156,11 @@ class DualPhase(Phase):
         hidden.retain_grad()
         made.reversed.append(hidden)
         logits = discriminator(hidden, mask)  # [B]
-        told = grad_loss(logits, source, s.alpha, s.gamma) if s.adversary == "grad" else plain_loss(logits, source)
+        told = (
+            grad_loss(logits, source, s.alpha, s.gamma)
+            if s.adversary == "grad"
+            else plain_loss(logits, source)
+        )
         made.adversary.append(told.mean())
         made.told[source] = ((logits > 0) == source).float().mean()
 
@@ -176,7 +188,9 @@ def pooled_states(
     model.eval()
     rows: dict[int, Tensor] = {}
     for part in by_length(sentences, batch_size):
-        batch = model.batch(key, [sentences[i] for i in part], [encoder.prepare(sentences[i].tokens) for i in part])
+        batch = model.batch(
+            key, [sentences[i] for i in part], [encoder.prepare(sentences[i].tokens) for i in part]
+        )
         states = shared_part(encoder, model.states(batch))
         means = states.sum(1) / batch.mask.sum(1, keepdim=True)  # states are zero under padding
         rows |= dict(zip(part, means.float().cpu(), strict=True))

@@ -8,12 +8,14 @@ from nershift.methods.settings import CROSSLM, PRESETS, SINGLE_TASK
 from nershift.nn.model import TaggingModel
 from nershift.train.phase import Phase
 
+_PRESETS = {**PRESETS, "crosslm": merge(CROSSLM, {"train": SINGLE_TASK})}
+
 
 class InDomain(Method):
     name = "in_domain"
     summary = "target labels only"
     paper = "MetaNER §5.1.1 (In-Domain)"
-    presets = {**PRESETS, "crosslm": merge(CROSSLM, {"train": SINGLE_TASK})}
+    presets = _PRESETS
 
     def train(self, start: TaggingModel | None) -> Phase:
         return self.target_phase(start)

@@ -171,7 +171,7 @@ def stepped(
         yield
     finally:
         with torch.no_grad():
-            torch._foreach_copy_(parameters, before)
+            torch._foreach_copy_(list[Tensor](parameters), before)
 
 
 def _is_memory(error: RuntimeError) -> bool:

@@ -77,7 +77,7 @@ class LSTMGenerator(nn.Module):
         packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
         parts = self.named(weights)
         zeros = x.new_zeros(2 * self.layers, len(x), self.hidden)
-        states, _, _ = torch._VF.lstm(  # type: ignore[attr-defined]
+        states, _, _ = torch._VF.lstm(
             packed.data,
             packed.batch_sizes,
             (zeros, zeros),

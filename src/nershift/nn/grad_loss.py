@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
+from nershift.nn.decoders import widened
+
 
 class ResourceDiscriminator(nn.Module):
     """From states ``[B, L, size]`` to a logit ``[B]``; its sigmoid ``r`` is the probability of the source.
@@ -24,8 +26,8 @@ class ResourceDiscriminator(nn.Module):
     def pool(self, states: Tensor, mask: Tensor) -> Tensor:
         """``[B, size]``; what stands under padding has no weight."""
         scores = self.vector(torch.tanh(self.attend(states)))[..., 0]  # [B, L]
-        weights = torch.softmax(scores.float().masked_fill(~mask, float("-inf")), 1)
-        return (weights[:, None] @ states.float())[:, 0]  # [B, 1, L] @ [B, L, size] -> [B, size]
+        weights = torch.softmax(widened(scores).masked_fill(~mask, float("-inf")), 1)
+        return (weights[:, None] @ widened(states))[:, 0]  # [B, 1, L] @ [B, L, size] -> [B, size]
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
         logits: Tensor = self.score(self.pool(states, mask))[..., 0]
@@ -44,11 +46,11 @@ def grad_loss(logits: Tensor, source: bool, alpha: float = 0.25, gamma: float = 
         tensor([0.3333])
     """
     weight = alpha if source else 1 - alpha
-    signed = logits.float() if source else -logits.float()  # large when the sentence is told rightly
+    signed = widened(logits) if source else -widened(logits)  # large when the sentence is told rightly
     wrong = torch.exp(gamma * logsigmoid(-signed))  # (1 - r)^γ for the source, r^γ for the target
     return -weight * wrong * logsigmoid(signed)
 
 
 def plain_loss(logits: Tensor, source: bool) -> Tensor:
     """Cross-entropy of each sentence: the ordinary adversarial discriminator (AD), ``[B]``."""
-    return -logsigmoid(logits.float() if source else -logits.float())
+    return -logsigmoid(widened(logits) if source else -widened(logits))

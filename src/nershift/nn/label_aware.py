@@ -24,9 +24,11 @@ from nershift.data.labels import LabelSpace
 from nershift.data.spans import Span
 from nershift.nn.decoders import Decoder, cut, widened
 from nershift.nn.label_search import beam, fixed_point
+from nershift.nn.prefix_attention import attend
 from nershift.nn.prefixes import PrefixLSTM
 
 NONE = float("-inf")
+WINDOW = 12  # positions decoded in a pass on a CPU
 CELLS = 500_000  # sentences × positions × positions decoded at a time, which bounds memory
 
 
@@ -81,12 +83,19 @@ class LabelAwareDecoder(Decoder):
         return super().describe() | {"settings": asdict(self.settings)}
 
     def log_probabilities(
-        self, states: Tensor, mask: Tensor, tags: Tensor, first: int = 0, last: int | None = None
+        self,
+        states: Tensor,
+        mask: Tensor,
+        tags: Tensor,
+        first: int = 0,
+        last: int | None = None,
+        wanted: Tensor | None = None,
     ) -> Tensor:
         """Of every tag at positions ``first`` to ``last - 1``, given the tags before each: ``[B, last - first, C]``.
 
         Args:
             tags: ids, ``[B, L]``; those at ``last - 1`` and later are not read.
+            wanted: bool, ``[B, L]``: positions whose result will be looked at, where these are not all.
         """
         with torch.autocast(states.device.type, enabled=False):
             states = widened(states)
@@ -94,6 +103,7 @@ class LabelAwareDecoder(Decoder):
             start = tags.new_full((len(tags), 1), len(self.space))
             prefix = torch.cat([start, tags[:, : last - 1]], 1)  # [B, n], position i reads labels 0..i
             tokens = states[:, first:last]  # [B, R, H]
+            live = mask if wanted is None else wanted
             parts = [tokens]
             ahead = self.prefixes.forward_states(self.labels.weight, prefix)  # [B, n, D]
             if self.settings.background:
@@ -101,7 +111,7 @@ class LabelAwareDecoder(Decoder):
                 parts.append(self._background(states, mask, torch.cat([ahead[:, first:], newest], -1)))
             if self.settings.context:
                 reads = parts if self.settings.connect else [tokens]
-                parts.append(self._context(torch.cat(reads, -1), prefix, ahead, mask[:, :last], first))
+                parts.append(self._context(torch.cat(reads, -1), prefix, ahead, live[:, :last], first))
             return functional.log_softmax(self.project(torch.cat(parts, -1)), -1)  # eqs. 9-10
 
     def _background(self, states: Tensor, mask: Tensor, newest: Tensor) -> Tensor:
@@ -112,13 +122,10 @@ class LabelAwareDecoder(Decoder):
 
     def _context(self, tokens: Tensor, prefix: Tensor, ahead: Tensor, live: Tensor, first: int) -> Tensor:
         """What the token makes of the labels before it: ``[B, R, …]`` → ``[B, R, 2D]``."""
-        back = self.prefixes.backward_states(self.labels.weight, prefix, live, first)  # [B, R, n, D]
+        back, where = self.prefixes.backward_states(self.labels.weight, prefix, live, first)
         q_ahead, q_back = self.reader(tokens).chunk(2, -1)  # eq. 7, [B, R, D] each
-        scores = q_ahead @ ahead.transpose(1, 2) + (back @ q_back[..., None])[..., 0]  # [B, R, n]
-        n = prefix.shape[1]
-        later = torch.ones(n, n, dtype=torch.bool, device=prefix.device).triu(1)[first:]
-        shares = scores.masked_fill(later, NONE).softmax(-1)  # eq. 8
-        return torch.cat([shares @ ahead, (shares[:, :, None] @ back)[:, :, 0]], -1)
+        shares, context = attend(back, where, q_back, q_ahead @ ahead.transpose(1, 2), first)  # eq. 8
+        return torch.cat([shares @ ahead, context], -1)
 
     def loss(self, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
         """Teacher forcing; the draft learns along without changing the value or any other gradient."""
@@ -151,7 +158,8 @@ class LabelAwareDecoder(Decoder):
             if self.settings.beam > 1:
                 found += cut(beam(self, part, shown, self.settings.beam), shown)
             else:
-                found += cut(fixed_point(self, part, shown).tags, shown)
+                window = None if shown.is_cuda else WINDOW
+                found += cut(fixed_point(self, part, shown, window=window).tags, shown)
         return found
 
     def guess(self, states: Tensor) -> Tensor:
@@ -159,7 +167,7 @@ class LabelAwareDecoder(Decoder):
         return self._draft_scores(states).argmax(-1)
 
     def legal(self, scores: Tensor, tags: Tensor, mask: Tensor, first: int) -> Tensor:
-        """Scores ``[B, R, C]`` of positions ``first`` on, at -inf where the scheme forbids a tag after the one before."""
+        """Scores ``[B, R, C]`` of positions ``first`` on, with -inf for tags that may not follow the one before."""
         before = functional.pad(tags, (1, 0))[:, first : first + scores.shape[1]]  # [B, R]
         allowed = self._steps[before]
         if first == 0:

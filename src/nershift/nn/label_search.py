@@ -13,7 +13,13 @@ class Autoregressive(Protocol):
     """A tagger whose score of a tag depends on the tags before it."""
 
     def log_probabilities(
-        self, states: Tensor, mask: Tensor, tags: Tensor, first: int = 0, last: int | None = None
+        self,
+        states: Tensor,
+        mask: Tensor,
+        tags: Tensor,
+        first: int = 0,
+        last: int | None = None,
+        wanted: Tensor | None = None,
     ) -> Tensor: ...
     def legal(self, scores: Tensor, tags: Tensor, mask: Tensor, first: int) -> Tensor: ...
     def guess(self, states: Tensor) -> Tensor: ...
@@ -27,7 +33,11 @@ class Greedy:
 
 @torch.no_grad()
 def fixed_point(
-    tagger: Autoregressive, states: Tensor, mask: Tensor, guess: Tensor | None = None
+    tagger: Autoregressive,
+    states: Tensor,
+    mask: Tensor,
+    guess: Tensor | None = None,
+    window: int | None = None,
 ) -> Greedy:
     """The tags of greedy decoding from left to right, without going from left to right.
 
@@ -35,24 +45,32 @@ def fixed_point(
     where result and guess differ, the tags read were those of greedy decoding, so the results are its tags too:
     they are settled and never computed again. Results behind that position are the next guess. A sentence is done
     when result and guess agree; each pass settles at least one more position, whatever the guess.
+
+    Args:
+        guess: ``[B, L]``; by default the tagger's own.
+        window: positions behind the settled ones that a pass computes; None: all. A GPU takes all in the time of
+            some; on a CPU a small window wastes less on positions that a wrong guess before them spoils.
     """
     lengths = mask.sum(1)
     tags = (tagger.guess(states) if guess is None else guess).masked_fill(~mask, 0)
     settled, passes = torch.zeros_like(lengths), torch.zeros_like(lengths)
     rows = lengths.nonzero()[:, 0]
     while len(rows):
-        first, last = torch.stack([settled[rows].min(), lengths[rows].max()]).tolist()  # the pass's one wait
+        done, end = settled[rows], lengths[rows]
+        until = end if window is None else torch.minimum(done + window, end)
+        first, last, longest = torch.stack(
+            [done.min(), until.max(), end.max()]
+        ).tolist()  # the pass's one wait
         passes[rows] += 1
-        shown, known = mask[rows, :last], tags[rows, :last]
-        scores = tagger.log_probabilities(states[rows, :last], shown, known, first)
+        shown, known = mask[rows, :longest], tags[rows, :longest]
+        at = torch.arange(longest, device=mask.device)
+        open_ = (at >= done[:, None]) & (at < until[:, None])  # [A, longest]
+        scores = tagger.log_probabilities(states[rows, :longest], shown, known, first, last, open_)
         found = tagger.legal(scores, known, shown, first).argmax(-1)  # [A, last - first]
-        positions = torch.arange(first, last, device=mask.device)
-        open_ = shown[:, first:] & (positions >= settled[rows, None])
-        wrong = open_ & (found != known[:, first:])
-        known[:, first:] = torch.where(open_, found, known[:, first:])
-        tags[rows, :last] = known
-        differ = wrong.any(1)
-        settled[rows] = torch.where(differ, first + wrong.int().argmax(1) + 1, lengths[rows])
+        open_, before = open_[:, first:last], known[:, first:last]
+        wrong = open_ & (found != before)
+        tags[rows, first:last] = torch.where(open_, found, before)
+        settled[rows] = torch.where(wrong.any(1), first + wrong.int().argmax(1) + 1, until)
         rows = rows[settled[rows] < lengths[rows]]
     return Greedy(tags, passes)
 

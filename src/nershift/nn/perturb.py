@@ -1,8 +1,9 @@
 """Adversarial training on word and character vectors (DATNet eqs. 3-4).
 
-The clean pass is run from vectors that keep their gradient, so that its backward pass, which the weights need
-anyway, also yields the direction in which each sentence is moved. The moved sentences then cost one more
-forward and one more backward pass, and nothing else.
+The clean pass keeps the gradients of its inputs, so that its backward pass, which the weights need anyway, also
+yields the direction in which each sentence is moved. The moved sentences then cost one more forward and one more
+backward pass. Every token is moved on its own, though the clean pass reads each distinct word but once: what the
+character CNN's output asks of a token is handed down to its letters by :func:`letter_gradient`.
 """
 
 from __future__ import annotations
@@ -13,74 +14,118 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from nershift.nn.chars import CharCNN
 from nershift.nn.recurrent import RecurrentEncoder
 
 
 @dataclass(frozen=True)
-class Vectors:
-    """Input vectors of a batch, one set a token: each occurrence of a word can be moved on its own."""
+class Features:
+    """What the recurrent layer reads of a batch: word vectors and the character CNN's output, token by token."""
 
     words: Tensor  # [B, L, D]
-    chars: Tensor | None  # [B, L, W, C]
-    letters: Tensor | None  # [B, L, W]: where a letter stands
+    chars: Tensor | None  # [B, L, F]
+    windows: Tensor | None = None  # [U, F]: where the character CNN found them
 
     @classmethod
-    def of(cls, encoder: RecurrentEncoder, inputs: Mapping[str, Tensor]) -> Vectors:
-        """What the tables say of a batch (the inputs are those of ``encoder.collate``)."""
+    def clean(cls, encoder: RecurrentEncoder, inputs: Mapping[str, Tensor]) -> Features:
+        """Those of a batch (``inputs`` as ``encoder.collate`` made them); they keep their gradients."""
         words = encoder.words(inputs["rows"])[inputs["where"]]
-        if encoder.chars is None:
-            return cls(words, None, None)
-        # Vectors of distinct words first: far fewer look-ups, and far fewer rows to add up on the way back.
-        spelled = encoder.chars.embedding(inputs["chars"])  # [U, W, C]
-        return cls(words, spelled[inputs["where"]], (inputs["chars"] != 0)[inputs["where"]])
-
-    def keep_gradients(self) -> Vectors:
-        """The same vectors, whose ``.grad`` is there after the backward pass, frozen tables or not."""
-        words = self.words if self.words.requires_grad else self.words.detach().requires_grad_()
-        for value in (words, self.chars):
+        if not words.requires_grad:  # a frozen table
+            words = words.detach().requires_grad_()
+        chars = windows = None
+        if encoder.chars is not None:
+            read, windows = encoder.chars.scan(inputs["chars"])
+            chars = read[inputs["where"]]
+        for value in (words, chars):
             if value is not None and not value.is_leaf:
                 value.retain_grad()
-        return Vectors(words, self.chars, self.letters)
+        return cls(words, chars, windows)
 
-    def moved(self, by: Moves) -> Vectors:
-        chars = self.chars if self.chars is None or by.chars is None else self.chars + by.chars
-        return Vectors(self.words + by.words, chars, self.letters)
+    @classmethod
+    def moved(cls, encoder: RecurrentEncoder, inputs: Mapping[str, Tensor], by: Moves) -> Features:
+        """Those of the same batch with its vectors moved; the tables learn from these as well."""
+        where = inputs["where"]
+        words = encoder.words(inputs["rows"])[where] + by.words
+        if encoder.chars is None or by.chars is None:
+            return cls(words, None)
+        spelled = encoder.chars.embedding(inputs["chars"])[where] + by.chars  # [B, L, W, C]
+        letters = (inputs["chars"] != 0)[where]  # [B, L, W]
+        chars = encoder.chars.convolve(spelled.flatten(0, 1), letters.flatten(0, 1))
+        return cls(words, chars.view(*where.shape, -1))
 
     def states(self, encoder: RecurrentEncoder, lengths: Tensor) -> Tensor:
         """``encoder.forward`` from here on: ``[B, L, size]``."""
         parts = [self.words]
-        if encoder.chars is not None and self.chars is not None and self.letters is not None:
-            b, n = self.letters.shape[:2]
-            features = encoder.chars.convolve(self.chars.flatten(0, 1), self.letters.flatten(0, 1))
-            parts.append(encoder.dropout(features.view(b, n, -1)))
+        if self.chars is not None:
+            parts.append(encoder.dropout(self.chars))
         return encoder.contextualise(encoder.input_dropout(torch.cat(parts, -1)), lengths)
 
 
 @dataclass(frozen=True)
 class Moves:
-    """η of eq. 3 for the word and the character vectors of a batch; no gradient passes through it."""
+    """η of eq. 3 for word and character vectors; no gradient passes through it."""
 
     words: Tensor  # [B, L, D]
     chars: Tensor | None  # [B, L, W, C]
 
     @classmethod
-    def against(cls, vectors: Vectors, words: float, chars: float) -> Moves:
-        """From the gradients a backward pass left; ``words`` and ``chars`` are the ε of each."""
-        found = None if vectors.chars is None else vectors.chars.grad
-        return cls(
-            direction(_gradient(vectors.words), words), None if found is None else direction(found, chars)
-        )
+    @torch.no_grad()
+    def against(
+        cls,
+        encoder: RecurrentEncoder,
+        inputs: Mapping[str, Tensor],
+        features: Features,
+        words: float,
+        chars: float,
+    ) -> Moves:
+        """From the gradients a backward pass left in ``features``; ``words`` and ``chars`` are the ε of each."""
+        spelled = None
+        if encoder.chars is not None and features.chars is not None and features.windows is not None:
+            where = inputs["where"]
+            asked = _grad(features.chars) * (features.chars > 0)  # ReLU
+            letters = (inputs["chars"] != 0)[where]
+            spelled = direction(
+                letter_gradient(encoder.chars, letters, features.windows[where], asked), chars
+            )
+        return cls(direction(_grad(features.words), words), spelled)
 
 
-def _gradient(vectors: Tensor) -> Tensor:
-    assert vectors.grad is not None, "run the backward pass on vectors that keep their gradients first"
-    return vectors.grad
+def _grad(value: Tensor) -> Tensor:
+    assert value.grad is not None, "run the backward pass of the clean features first"
+    return value.grad
 
 
 def direction(gradient: Tensor, epsilon: float) -> Tensor:
-    """``ε g / ‖g‖₂`` with one norm a sentence, over all axes but the first; zero where the gradient is."""
-    g = gradient.detach()
-    largest = g.abs().flatten(1).amax(1).clamp_min(torch.finfo(g.dtype).tiny)  # squares must not underflow
-    g = g / largest.view(-1, *[1] * (g.dim() - 1))
-    norm = g.flatten(1).norm(dim=1).clamp_min(torch.finfo(g.dtype).tiny)
-    return epsilon * g / norm.view(-1, *[1] * (g.dim() - 1))
+    """``ε g / ‖g‖₂`` with one norm a sentence, over all axes but the first; zero where the gradient is.
+
+    Example:
+        >>> direction(torch.tensor([[3.0, 4.0], [0.0, 0.0]]), 10.0)
+        tensor([[6., 8.],
+                [0., 0.]])
+    """
+    tiny, shape = torch.finfo(gradient.dtype).tiny, (-1, *[1] * (gradient.dim() - 1))
+    # By the largest entry first: squares of small gradients would underflow.
+    gradient = gradient / gradient.abs().flatten(1).amax(1).clamp_min(tiny).view(shape)
+    return epsilon * gradient / gradient.flatten(1).norm(dim=1).clamp_min(tiny).view(shape)
+
+
+@torch.no_grad()
+def letter_gradient(cnn: CharCNN, letters: Tensor, windows: Tensor, gradient: Tensor) -> Tensor:
+    """From the gradient of the CNN's output for each token to that of the token's character vectors.
+
+    Args:
+        letters: where a token has letters, ``[B, L, W]``.
+        windows: the window that each output of a token comes from, ``[B, L, F]`` (see ``CharCNN.scan``).
+        gradient: ``[B, L, F]``, zero for outputs that ReLU has cut off.
+
+    Returns:
+        ``[B, L, W, C]``, zero where a token has no letter.
+    """
+    filters = cnn.filters()  # [F, C, span]
+    tokens, width, span = windows[..., 0].numel(), letters.shape[-1], filters.shape[-1]
+    asked = gradient.new_zeros(tokens, width + span - 1, len(filters))  # [T, P, F]: one window a filter
+    asked.scatter_(1, windows.flatten(0, 1)[:, None], gradient.flatten(0, 1)[:, None])
+    columns = (asked @ filters.permute(0, 2, 1).flatten(1)).view(tokens, width + span - 1, span, -1)
+    # Column j of the window that ends at p reads letter p - (span - 1) + j.
+    found = torch.stack([columns[:, span - 1 - j :][:, :width, j] for j in range(span)]).sum(0)  # [T, W, C]
+    return found.view(*letters.shape, -1) * letters[..., None]

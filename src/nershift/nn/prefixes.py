@@ -38,7 +38,9 @@ class PrefixLSTM(nn.Module):
         """Backward state ``[B, n, D]`` at the last label of each prefix: one step from zero, once a label."""
         return self.back(table[None])[0][0][labels]
 
-    def backward_states(self, table: Tensor, labels: Tensor, live: Tensor, first: int = 0) -> Tensor:
+    def backward_states(
+        self, table: Tensor, labels: Tensor, live: Tensor, first: int = 0
+    ) -> tuple[Tensor, Tensor]:
         """Backward states of the prefixes that end at positions ``first`` to ``n - 1``.
 
         Args:
@@ -47,17 +49,18 @@ class PrefixLSTM(nn.Module):
             live: bool, ``[B, n]``: positions whose states matter.
 
         Returns:
-            ``[B, n - first, n, D]``: state at label k of the prefix that ends at i. What stands at k > i, and at
-            positions that are not live, has no meaning.
+            states ``[N, D]``, and ``[B, n - first, n]``: which of them is the state at label k of the prefix that
+            ends at i. What is named at k > i, and at positions that are not live, has no meaning.
         """
         if labels.is_cuda:
             where = _unpacking(labels.shape[1], first).to(labels.device, non_blocking=True)  # [n - first, n]
             sentences = torch.arange(len(labels), device=labels.device)[:, None, None]
-            return self.packed(table[labels], first)[where * len(labels) + sentences]
+            return self.packed(table[labels], first), where * len(labels) + sentences
         # There are few labels: what each adds to the gates is computed once a label, not once a step.
-        gates = linear(table, self.back.weight_ih_l0, self.back.bias_ih_l0 + self.back.bias_hh_l0)
+        weights = dict(self.back.named_parameters())
+        gates = linear(table, weights["weight_ih_l0"], weights["bias_ih_l0"] + weights["bias_hh_l0"])
         steps, where = merged_walks(labels, live, first)
-        return walk(gates, self.back.weight_hh_l0, steps)[where]
+        return walk(gates, weights["weight_hh_l0"], steps), where
 
     def packed(self, vectors: Tensor, first: int) -> Tensor:
         """All walks over ``vectors [B, n, D]`` as one packed batch; states step by step, ``[P·B, D]``."""

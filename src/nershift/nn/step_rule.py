@@ -59,19 +59,21 @@ class StepRule:
             weight: what decays (broadcast against the gradients); None: nothing.
         """
         if self.kind == "sgd":
-            return torch.stack(list(grads)).sum(0).mul_(-self.rate)
-        total = mean = square = torch.zeros_like(grads[0])
+            return sum(grads[1:], grads[0]) * -self.rate
+        if self.kind == "adam" and len(grads) == 1:  # the moments cancel out: a step of one rate
+            return torch.div(grads[0], grads[0].abs().add_(_ADAM_EPS)).mul_(-self.rate)
+        mean, square = grads[0] * (1 - BETAS[0]), grads[0].square().mul_(1 - BETAS[1])
+        total = torch.zeros_like(mean)
         for step, grad in enumerate(grads, 1):
-            mean = BETAS[0] * mean + (1 - BETAS[0]) * grad
-            square = BETAS[1] * square + (1 - BETAS[1]) * grad * grad
-            total = total - self.rate * self._direction(mean, square, step, weight, total)
+            if step > 1:
+                mean.mul_(BETAS[0]).add_(grad, alpha=1 - BETAS[0])
+                square.mul_(BETAS[1]).addcmul_(grad, grad, value=1 - BETAS[1])
+            pull = total + weight if self.decay and weight is not None else None
+            if self.kind == "adam":
+                spread = square.sqrt().mul_((1 - BETAS[1] ** step) ** -0.5).add_(_ADAM_EPS)
+                total.addcdiv_(mean, spread, value=-self.rate / (1 - BETAS[0] ** step))
+            else:
+                total.addcdiv_(mean, square.sqrt().add_(EPS), value=-self.rate)
+            if pull is not None:
+                total.add_(pull, alpha=-self.rate * self.decay)
         return total
-
-    def _direction(
-        self, mean: Tensor, square: Tensor, step: int, weight: Tensor | None, moved: Tensor
-    ) -> Tensor:
-        if self.kind == "adam":
-            mean, square = mean / (1 - BETAS[0] ** step), square / (1 - BETAS[1] ** step)
-            return mean / (square.sqrt() + _ADAM_EPS)
-        change = mean / (square.sqrt() + EPS)
-        return change if weight is None or not self.decay else change + self.decay * (weight + moved)

@@ -11,6 +11,7 @@ from nershift.data.labels import LabelSpace
 from nershift.errors import CheckpointError
 from nershift.nn.decoders import make_decoder
 from nershift.nn.encoder import Encoder
+from nershift.nn.lm_features import LMFeatureEncoder
 from nershift.nn.model import TaggingModel
 from nershift.nn.recurrent import RecurrentEncoder
 from nershift.nn.shared_private import SharedPrivateEncoder
@@ -19,6 +20,7 @@ from nershift.storage import load_tensors, save_tensors, write_text
 
 FORMAT = 1
 ENCODERS: dict[str, type[Encoder]] = {
+    "lm-features": LMFeatureEncoder,
     "recurrent": RecurrentEncoder,
     "shared-private": SharedPrivateEncoder,
     "transformer": TransformerEncoder,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ class SupportSettings:
     neighbours: int = 2  # K
     pooling: Pooling = "cls"
     centre: bool = False  # take the mean vector away before comparing
-    rule: StepRule = StepRule()
+    rule: StepRule = field(default_factory=StepRule)
     memory: float = 2.0  # GiB for adapting many sentences at once
 
 
@@ -41,13 +41,18 @@ class Neighbour:
     sentence: Sentence
     similarity: float
 
+    def to_dict(self) -> dict[str, Any]:
+        entities = [{"text": self.sentence.mention(s), "label": s.label} for s in self.sentence.spans]
+        return {"text": " ".join(self.sentence.tokens), "entities": entities, "similarity": self.similarity}
+
 
 class Support:
     """Distinct sentences with their unit vectors.
 
     Args:
-        vectors: what made and makes the vectors; None: the input embeddings of the tagger's own encoder.
+        vectors: what makes the vectors; None: the input embeddings of the tagger's own encoder.
         index: unit vectors, [n, H]; made here if not given.
+        own_table: ``vectors`` are those of the tagger's own encoder, so that they need not be saved.
     """
 
     def __init__(
@@ -57,8 +62,10 @@ class Support:
         vectors: SentenceVectors | None,
         index: Tensor | None = None,
         centre: Tensor | None = None,
+        own_table: bool = False,
     ) -> None:
-        self.settings, self.vectors, self.centre = settings, vectors, centre
+        self.settings, self.centre = settings, centre
+        self.vectors = None if own_table else vectors
         self.sentences = list(sentences)
         if index is None:
             kept = [s for s in sentences if len(s)]
@@ -85,12 +92,15 @@ class Support:
             {"tokens": s.tokens, "spans": [(x.start, x.end, x.label) for x in s.spans]}
             for s in self.sentences
         ]
-        own = self.vectors is None or self.settings.pooling == "words"
-        if not own and self.vectors is not None:
+        if self.vectors is not None:
             self.vectors.save(folder / _ENCODER)
         tensors = {"index": self.index} | ({} if self.centre is None else {"centre": self.centre})
         save_tensors(folder / "support.safetensors", tensors, {})
-        body: dict[str, Any] = {"settings": asdict(self.settings), "own_table": own, "sentences": rows}
+        body: dict[str, Any] = {
+            "settings": asdict(self.settings),
+            "own_table": self.vectors is None,
+            "sentences": rows,
+        }
         write_text(folder / _FILE, json.dumps(body, ensure_ascii=False))
 
     @classmethod
@@ -115,7 +125,9 @@ class Support:
             ) from None
         if len(index) != len(sentences):
             raise CheckpointError(
-                f"{len(index)} vectors for {len(sentences)} sentences", place=str(path), fix="restore both files"
+                f"{len(index)} vectors for {len(sentences)} sentences",
+                place=str(path),
+                fix="restore both files",
             )
         vectors = None if own else SentenceVectors.load(str(folder / _ENCODER), settings.pooling)
         return cls(sentences, settings, vectors, index, tensors.get("centre"))

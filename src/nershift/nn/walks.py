@@ -57,7 +57,7 @@ def walk(gates: Tensor, weight: Tensor, steps: list[Step]) -> Tensor:
         gates: what each label adds to the four gates, biases included, ``[K, 4D]``.
         weight: recurrent weights, ``[4D, D]``.
     """
-    return _Walk.apply(gates, weight, steps, torch.is_grad_enabled())  # type: ignore[no-untyped-call]
+    return _Walk.apply(gates, weight, steps, torch.is_grad_enabled())
 
 
 class _Walk(torch.autograd.Function):
@@ -67,7 +67,9 @@ class _Walk(torch.autograd.Function):
     def forward(ctx: Any, gates: Tensor, weight: Tensor, steps: list[Step], keep: bool) -> Tensor:
         size, transposed = weight.shape[1], weight.t()
         total = sum(len(step.label) for step in steps)
-        hidden = gates.new_empty(max(total, 1), size)  # an empty batch still has the node that stands for none
+        hidden = gates.new_empty(
+            max(total, 1), size
+        )  # an empty batch still has the node that stands for none
         if not total:
             hidden.zero_()
         opened = gates.new_empty(total if keep else 0, 4 * size)
@@ -93,7 +95,7 @@ class _Walk(torch.autograd.Function):
         return hidden
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
         weight, hidden, opened, cells = ctx.saved_tensors
         size = weight.shape[1]
         d_gates, d_weight = weight.new_zeros(ctx.labels, 4 * size), torch.zeros_like(weight)

@@ -30,7 +30,7 @@ def distinct(texts: Iterable[Sequence[str]]) -> tuple[list[int], list[int]]:
         ([0, 1], [0, 1, 0])
     """
     numbers: dict[tuple[str, ...], int] = {}
-    first, number_of = [], []
+    first, number_of = list[int](), list[int]()
     for i, tokens in enumerate(texts):
         number = numbers.setdefault(tuple(tokens), len(numbers))
         if number == len(first):

@@ -58,7 +58,7 @@ class OutputWords:
         cls, texts: Mapping[str, Iterable[Sentence]], size: int = 50_000, min_count: int = 1
     ) -> OutputWords:
         """The ``size`` most frequent words that some text has at least ``min_count`` times."""
-        shares: Counter[str] = Counter()
+        shares: dict[str, float] = {}
         boundary, unknown = 0.0, 0.0
         for text in texts.values():
             counts = WordCounts(limit=max(20 * size, 100_000))
@@ -71,7 +71,7 @@ class OutputWords:
             kept = {word: n for word, n in counts.words.items() if n >= min_count}
             unknown += (counts.tokens - sum(kept.values())) / total
             for word, n in kept.items():
-                shares[word] += n / total
+                shares[word] = shares.get(word, 0.0) + n / total
         ranked = sorted(shares.items(), key=lambda item: (-item[1], item[0]))
         unknown += sum(share for _, share in ranked[size:])
         known = [share for _, share in ranked[:size]]

@@ -96,7 +96,7 @@ class Loop:
         return bool(self.config.patience) and self.progress.stale >= self.config.patience
 
     def _note(self) -> str:
-        return f"best dev F1 {100 * self.progress.best:.2f}" if self.progress.best is not None else ""
+        return self.phase.note(self.progress.best) if self.progress.best is not None else ""
 
     def _step(self, step: int) -> None:
         phase, model = self.phase, self.phase.model
@@ -140,7 +140,7 @@ class Loop:
         self.journal.write(
             entry
             | {k: float(v) / steps for k, v in self._sums.items()}
-            | {"dev_f1": score}
+            | self.phase.told(score)
             | self.phase.watch(),
             p.step,
         )

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from nershift.config import TrainConfig
+from nershift.nn.bert_adam import BertAdam
 from nershift.nn.model import TaggingModel
 
 
@@ -41,6 +42,8 @@ def make_optimizer(config: TrainConfig, model: TaggingModel) -> torch.optim.Opti
         return torch.optim.Adam(settings, fused=fused)
     if config.optimizer == "adamw":
         return torch.optim.AdamW(settings, fused=fused)
+    if config.optimizer == "bertadam":
+        return BertAdam(settings)
     if config.optimizer == "sgd":
         return torch.optim.SGD(settings, momentum=config.momentum, fused=fused)
     return torch.optim.RMSprop(settings)

@@ -63,6 +63,14 @@ class Phase:
         scores = [self._f1(key, gold) for key, gold in self.dev]
         return sum(scores) / len(scores)
 
+    def told(self, score: float | None) -> dict[str, float | None]:
+        """What :meth:`validate` gave, as it stands in the log."""
+        return {"dev_f1": score}
+
+    def note(self, best: float) -> str:
+        """The best score so far, as people read it."""
+        return f"best dev F1 {100 * best:.2f}"
+
     def watch(self) -> dict[str, float]:
         """F1 on what is looked at after every epoch without having a say."""
         return {name: self._f1(key, gold) for name, (key, gold) in self.monitors.items()}

@@ -19,15 +19,14 @@ from nershift.train.seeding import generator
 
 _POOL = 50  # batches whose sentences are in memory, sorted by length together
 _STRETCH = 2  # batches of neighbouring sentences that are read together
-_FORMS = 100_000  # distinct word forms kept
 
 
 class RawFeed(Feed):
     """Batches for language modelling: ``inputs["words"] [B, L]`` holds output ids, the boundary under padding.
 
     A text on disk is too long to be shuffled. Each epoch takes stretches of neighbouring sentences in a new
-    order, and shuffles the sentences of as many stretches as make a pool of fifty batches. One pool and a
-    capped table of word forms are all that is in memory.
+    order, and shuffles the sentences of as many stretches as make a pool of fifty batches. One pool and its
+    word forms are all that is in memory.
 
     Args:
         key: names the feed; part of what seeds its order.
@@ -55,20 +54,13 @@ class RawFeed(Feed):
         self.per_epoch = -(-len(text) // batch_size)
         self._pool, self._batches = (-1, -1), list[list[int]]()
         self._encoder = model.encoder
-        self._forget()
-
-    def _forget(self) -> None:
-        encoder = self._encoder
-        self._surfaces = Surfaces(
-            encoder.words.vocabulary, encoder.characters, encoder.config.chars.max_length
-        )
 
     def _load(self, epoch: int, pool: int) -> None:
         """Bring the pool's sentences into memory and deal them out to batches."""
         stretch = _STRETCH * self.batch_size
         whole, count = len(self.text) // stretch, _POOL // _STRETCH
         rng = generator(self.seed, "raw feed", self.key, epoch)
-        step, first = _coprime(whole, rng.randrange(1, whole + 1)), rng.randrange(whole or 1)
+        step, first = _coprime(whole, rng.randrange(whole or 1) + 1), rng.randrange(whole or 1)
         sentences: list[Sentence] = []
         for i in range(pool * count, min((pool + 1) * count, whole)):
             at = (first + step * i) % whole  # runs through every stretch once
@@ -81,8 +73,11 @@ class RawFeed(Feed):
         order.sort(key=lambda i: len(sentences[i]))
         batches = [order[i : i + self.batch_size] for i in range(0, len(order), self.batch_size)]
         rng.shuffle(batches)
-        if len(self._surfaces) > _FORMS:
-            self._forget()
+        # Numbers of word forms begin anew: they must not depend on what was read before, since the order of the
+        # forms in a batch decides in which order gradients are summed up.
+        words, shape = self._encoder.words, self._encoder.config.chars
+        self._surfaces = Surfaces(words.vocabulary, self._encoder.characters, shape.max_length)
+        self._forms = [np.array(self._surfaces.numbers(s.tokens), dtype=np.int64) for s in sentences]
         self.sentences, self._batches, self._pool = sentences, batches, (epoch, pool)
 
     def indices(self, k: int) -> list[int]:
@@ -98,8 +93,7 @@ class RawFeed(Feed):
         if world > 1 and len(chosen) >= world:
             chosen = chosen[rank::world]
         sentences = [self.sentences[i] for i in chosen]
-        forms = [np.array(self._surfaces.numbers(s.tokens), dtype=np.int64) for s in sentences]
-        inputs = gather(forms, self._surfaces)
+        inputs = gather([self._forms[i] for i in chosen], self._surfaces)
         if self.vocabulary is not None:
             words = torch.full(inputs["mask"].shape, BOUNDARY)
             ids = np.concatenate([self.vocabulary.ids(s.tokens) for s in sentences])

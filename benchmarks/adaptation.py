@@ -1,0 +1,217 @@
+"""Adapting to every sentence at once against the loop that copies, steps, predicts and restores.
+
+Sentences of one length, K supports each, none shared, weights of a BERT of the given size, the bottom quarter of its
+layers and its embeddings frozen. Rows: prediction by each step rule, then the gradient of a meta-batch of 32 tasks with
+two inner steps each. `x plain` is the time of batched adaptation over that of plain prediction of the same sentences;
+the largest difference is that of the scores, relative to their norm (the loop in float32).
+
+    python benchmarks/adaptation.py [--device cuda] [--base] [--json FILE] [--seconds 20]
+
+``--base`` is a BERT-base (12 x 768, length 64, 256 sentences); without it a small one that two CPU cores can bear.
+On a GPU every rule is also timed in bf16.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from common import Row, report, time_rivals
+from torch import Tensor, nn
+
+from nershift.nn.adapt import trained
+from nershift.nn.ghost import Ghost
+from nershift.nn.ghost_layout import Layout
+from nershift.nn.step_rule import StepRule
+from nershift.nn.token_loss import mean_and_max
+
+K, TAGS, TASKS, STEPS = 2, 9, 32, 2
+RULES = {
+    "SGD": StepRule("sgd", 1e-2),
+    "clipped SGD": StepRule("sgd", 1e-2, clip=1.0),
+    "Adam": StepRule("adam", 1e-5),
+}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    hidden: int = 256
+    layers: int = 4
+    length: int = 32
+    sentences: int = 16
+    in_loop: int = 4  # sentences on which the loop is timed
+
+
+BASE = Sizes(hidden=768, layers=12, length=64, sentences=256, in_loop=32)
+
+
+class Classifier(nn.Module):
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        from transformers import BertConfig, BertModel
+
+        config = BertConfig(
+            vocab_size=5000,
+            hidden_size=sizes.hidden,
+            num_hidden_layers=sizes.layers,
+            num_attention_heads=sizes.hidden // 64,
+            intermediate_size=4 * sizes.hidden,
+        )
+        self.bert = BertModel(config, add_pooling_layer=False)
+        self.head = nn.Linear(sizes.hidden, TAGS)
+        self.bert.embeddings.requires_grad_(False)
+        self.bert.encoder.layer[: sizes.layers // 4].requires_grad_(False)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.head(self.bert(input_ids=ids).last_hidden_state)
+
+    def losses(self, ids: Tensor, tags: Tensor) -> Tensor:
+        scores = self(ids).float()
+        losses = nn.functional.cross_entropy(scores.flatten(0, 1), tags.flatten(), reduction="none")
+        return mean_and_max(losses.view_as(tags), torch.ones_like(tags, dtype=torch.bool))
+
+
+class Data:
+    def __init__(self, model: Classifier, sizes: Sizes, device: str) -> None:
+        self.model, self.sizes, self.device = model, sizes, device
+        n, length = sizes.sentences, sizes.length
+        self.query, self.support = (torch.randint(5000, (m, length), device=device) for m in (n, n * K))
+        self.query_tags, self.tags = (torch.randint(TAGS, (m, length), device=device) for m in (n, n * K))
+
+    def loop(self, rule: StepRule) -> Tensor:
+        """Scores of the first sentences, one by one."""
+        parameters, out = trained(self.model), []
+        for i in range(self.sizes.in_loop):
+            part = slice(i * K, (i + 1) * K)
+            before = self._step(rule, parameters, part, 1)
+            with torch.no_grad():
+                out.append(self.model(self.query[i : i + 1]))
+                torch._foreach_copy_(list[Tensor](parameters), before)
+        return torch.cat(out)
+
+    def _step(self, rule: StepRule, parameters: list[nn.Parameter], part: slice, steps: int) -> list[Tensor]:
+        before = [p.detach().clone() for p in parameters]
+        optimizer = rule.optimizer(parameters)
+        for _ in range(steps):
+            loss = self.model.losses(self.support[part], self.tags[part]).sum()
+            grads = torch.autograd.grad(loss, parameters)
+            rule.clip_tensors(grads)
+            for p, grad in zip(parameters, grads, strict=True):
+                p.grad = grad
+            optimizer.step()
+        return before
+
+    def batched(self, rule: StepRule, group: int) -> Tensor:
+        out = []
+        for start in range(0, len(self.query), group):
+            with Ghost(self.model, rule) as ghost:
+                query = self._steps(ghost, range(start, min(start + group, len(self.query))), 1)
+                with torch.no_grad(), ghost.reading(query):
+                    out.append(self.model(self.query[start : start + group]))
+        return torch.cat(out)
+
+    def _steps(self, ghost: Ghost, tasks: range, steps: int) -> Layout:
+        rows = slice(tasks[0] * K, (tasks[-1] + 1) * K)
+        members = [range(K * t, K * t + K) for t in range(len(tasks))]
+        layout = Layout([1] * (K * len(tasks)), members, self.device)
+        for _ in range(steps):
+            ghost.step(lambda: self.model.losses(self.support[rows], self.tags[rows]).sum(), layout)
+        return Layout([1] * len(tasks), [[t] for t in range(len(tasks))], self.device)
+
+    def meta_loop(self, rule: StepRule, tasks: int) -> list[Tensor]:
+        parameters = trained(self.model)
+        totals = [torch.zeros_like(p) for p in parameters]
+        for i in range(tasks):
+            before = self._step(rule, parameters, slice(i * K, (i + 1) * K), STEPS)
+            loss = self.model.losses(self.query[i : i + 1], self.query_tags[i : i + 1]).sum()
+            for total, grad in zip(totals, torch.autograd.grad(loss, parameters), strict=True):
+                total += grad
+            with torch.no_grad():
+                torch._foreach_copy_(list[Tensor](parameters), before)
+        return totals
+
+    def meta_batched(self, rule: StepRule, tasks: int, group: int) -> list[Tensor]:
+        self.model.zero_grad()
+        for start in range(0, tasks, group):
+            chosen = range(start, min(start + group, tasks))
+            with Ghost(self.model, rule) as ghost:
+                query = self._steps(ghost, chosen, STEPS)
+                with ghost.reading(query):
+                    rows = slice(chosen[0], chosen[-1] + 1)
+                    loss = self.model.losses(self.query[rows], self.query_tags[rows]).sum()
+            loss.backward()
+        return [p.grad for p in trained(self.model) if p.grad is not None]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--seconds", type=float, default=20.0, help="time for each row")
+    parser.add_argument("--base", action="store_true")
+    parser.add_argument("--adam-group", type=int, default=64, help="sentences at once for Adam")
+    options = parser.parse_args()
+    sizes = BASE if options.base else Sizes()
+    torch.manual_seed(0)
+    torch.set_float32_matmul_precision("highest")
+    model = Classifier(sizes).to(options.device).eval()
+    data = Data(model, sizes, options.device)
+    halves = (False, True) if options.device.startswith("cuda") else (False,)
+    rows = [predict(data, name, half, options) for name in RULES for half in halves]
+    rows += [meta(data, name, options) for name in RULES]
+    title = f"Adaptation, BERT {sizes.layers} x {sizes.hidden}, length {sizes.length}, K = {K}"
+    report(title, rows, "loop", options.device, options.json)
+
+
+def predict(data: Data, name: str, half: bool, options: argparse.Namespace) -> Row:
+    rule, n = RULES[name], data.sizes.sentences
+    group = n if rule.low_rank else min(n, options.adam_group)
+
+    def mixed() -> AbstractContextManager[Any]:
+        return torch.autocast(options.device, torch.bfloat16) if half else nullcontext()
+
+    def ours() -> Tensor:
+        with mixed():
+            return data.batched(rule, group)
+
+    def plain() -> Tensor:
+        with torch.no_grad(), mixed():
+            return data.model(data.query)
+
+    expected = data.loop(rule)
+    difference = float((ours()[: len(expected)] - expected).norm() / expected.norm())
+    effect = float((plain()[: len(expected)] - expected).norm() / expected.norm())
+    scale = n / data.sizes.in_loop
+    rivals: dict[str, Callable[[], object]] = {"loop": lambda: data.loop(rule), "ours": ours, "plain": plain}
+    times = time_rivals(rivals, options.device, options.seconds, warm_up=1)
+    extra = {
+        "x plain": times["ours"] / times["plain"],
+        "effect": effect,
+        "sentences/s": 1e3 * n / times["ours"],
+    }
+    label = f"predict {n}, {name}{', bf16' if half else ''}"
+    return Row(label, scale * times["loop"], times["ours"], difference, {**extra})
+
+
+def meta(data: Data, name: str, options: argparse.Namespace) -> Row:
+    rule = RULES[name]
+    tasks = min(TASKS, data.sizes.sentences)
+    group = tasks if rule.low_rank else min(tasks, options.adam_group)
+    expected = torch.cat([g.flatten() for g in data.meta_loop(rule, tasks)])
+    found = torch.cat([g.flatten() for g in data.meta_batched(rule, tasks, group)])
+    rivals = {
+        "loop": lambda: data.meta_loop(rule, tasks),
+        "ours": lambda: data.meta_batched(rule, tasks, group),
+    }
+    times = time_rivals(rivals, options.device, options.seconds, warm_up=1)
+    difference = float((found - expected).norm() / expected.norm())
+    return Row(f"meta-gradient of {tasks} tasks, {name}", times["loop"], times["ours"], difference)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""Label-aware decoding: all prefixes at once against position by position, in the same run, with equal results.
+
+    python benchmarks/laner.py [--device cuda] [--json FILE] [--seconds 5] [--batch 64] [--length 50]
+    python benchmarks/laner.py --encoder NAME            # also: against a softmax head on the same encoder
+    python benchmarks/laner.py --model RUN [CORPUS ...]  # only: is every test sentence decoded as step by step?
+
+The baseline runs the label BiLSTM over every prefix in turn, all sentences of the batch together: what the equations
+say, and what public code does. Weights are trained for a moment on made-up states, so that decoding has something
+to decide. For two CPU cores set ``OMP_NUM_THREADS=2``.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from common import Row, report, time_rivals
+from torch import Tensor, nn
+
+from nershift.data.labels import LabelSpace
+from nershift.nn.label_aware import LabelAwareDecoder
+from nershift.nn.label_search import fixed_point
+from nershift.nn.softmax import SoftmaxDecoder
+
+SPACE = LabelSpace.of([f"type{i:02}" for i in range(14)], "BIO")  # as many types as CrossNER's ai
+CROSSNER = [f"crossner_{d}" for d in ("politics", "science", "music", "literature", "ai")]
+TIE = 1e-4  # two best log probabilities nearer than this are a tie that rounding may decide
+
+
+class PositionByPosition:
+    """The same decoder with its own weights, one prefix after the other."""
+
+    def __init__(self, decoder: LabelAwareDecoder) -> None:
+        self.decoder, size = decoder, decoder.settings.label_size
+        self.both = nn.LSTM(size, size, batch_first=True, bidirectional=True).to(decoder.labels.weight.device)
+        for name, end in (("ahead", ""), ("back", "_reverse")):
+            for key, weight in getattr(decoder.prefixes, name).named_parameters():
+                setattr(self.both, key + end, weight)
+        self.both.flatten_parameters()
+
+    def scores(self, states: Tensor, mask: Tensor, before: Tensor) -> Tensor:
+        """Log probabilities ``[B, C]`` of the tag at position ``i`` given ``before [B, i]``."""
+        decoder, i = self.decoder, before.shape[1]
+        start = before.new_full((len(before), 1), len(decoder.space))
+        e = self.both(decoder.labels(torch.cat([start, before], 1)))[0]  # [B, i + 1, 2D]
+        weights = (states @ decoder.query(e[:, -1])[..., None])[..., 0].masked_fill(~mask, float("-inf"))
+        background = (weights.softmax(1)[:, None] @ states)[:, 0]
+        read = decoder.reader(torch.cat([states[:, i], background], -1))
+        context = ((e @ read[..., None])[..., 0].softmax(1)[:, None] @ e)[:, 0]
+        return decoder.project(torch.cat([states[:, i], background, context], -1)).log_softmax(-1)
+
+    def loss(self, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
+        found = [
+            self.scores(states, mask, tags[:, :i]).gather(1, tags[:, i : i + 1]) for i in range(tags.shape[1])
+        ]
+        return -torch.cat(found, 1).masked_fill(~mask, 0.0).sum(1)
+
+    @torch.no_grad()
+    def greedy(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Tags ``[B, L]``, and how far the best tag was ahead of the next at each position."""
+        tags = torch.zeros(mask.shape, dtype=torch.long, device=mask.device)
+        ahead = torch.full(mask.shape, float("inf"), device=mask.device)
+        for i in range(mask.shape[1]):
+            scores = self.scores(states, mask, tags[:, :i])[:, None]
+            best = self.decoder.legal(scores, tags, mask, i)[:, 0].topk(2, dim=1)
+            tags[:, i], ahead[:, i] = best.indices[:, 0], best.values[:, 0] - best.values[:, 1]
+        return tags.masked_fill(~mask, 0), ahead.masked_fill(~mask, float("inf"))
+
+
+def made_up(batch: int, length: int, size: int, device: str, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """States that tell most tags and leave some in doubt, mask, tags."""
+    draw = torch.Generator().manual_seed(seed)
+    tags = torch.zeros(batch, length, dtype=torch.long)
+    for row in tags:
+        i = 0
+        while i < length:
+            if torch.rand((), generator=draw) < 0.15:
+                kind, words = (int(torch.randint(n, (), generator=draw)) for n in (14, 4))
+                row[i] = 1 + 2 * kind
+                row[i + 1 : i + 1 + words] = 2 + 2 * kind
+                i += words
+            i += 1
+    points = torch.randn(len(SPACE), size, generator=torch.Generator().manual_seed(0))
+    states = 0.07 * points[tags] + torch.randn(batch, length, size, generator=draw)
+    return states.to(device), torch.ones(batch, length, dtype=torch.bool, device=device), tags.to(device)
+
+
+def trained(size: int, device: str, steps: int = 30) -> LabelAwareDecoder:
+    torch.manual_seed(1)
+    decoder = LabelAwareDecoder(SPACE, size).to(device)
+    optimizer = torch.optim.Adam(decoder.parameters(), 3e-3)
+    for step in range(steps):
+        states, mask, tags = made_up(16, 25, size, device, 100 + step)
+        optimizer.zero_grad()
+        decoder.loss(states, mask, tags).mean().backward()
+        optimizer.step()
+    return decoder.eval()
+
+
+def speed(options: argparse.Namespace) -> list[Row]:
+    device, size = options.device, options.size
+    decoder = trained(size, device)
+    plain = PositionByPosition(decoder)
+    states, mask, tags = made_up(options.batch, options.length, size, device, 7)
+    states.requires_grad_()
+
+    leaves = [states, decoder.labels.weight, decoder.project.weight, *decoder.prefixes.parameters()]
+
+    def train_plain() -> None:
+        plain.loss(states, mask, tags).mean().backward()
+
+    def train_ours() -> None:
+        decoder.loss(states, mask, tags).mean().backward()
+
+    def gradients(run: Callable[[], None]) -> list[Tensor]:
+        for leaf in leaves:
+            leaf.grad = None
+        run()
+        return [leaf.grad for leaf in leaves if leaf.grad is not None]
+
+    pairs = zip(gradients(train_plain), gradients(train_ours), strict=True)
+    difference = max(float((a - b).abs().max() / a.abs().max()) for a, b in pairs)
+    step = time_rivals({"baseline": train_plain, "ours": train_ours}, device, options.seconds, warm_up=1)
+    rows = [Row("training step", step["baseline"], step["ours"], difference)]
+    clean = states.detach()
+    expected, _ = plain.greedy(clean, mask)
+    found = fixed_point(decoder, clean, mask)
+    rivals = {"baseline": lambda: plain.greedy(clean, mask), "ours": lambda: decoder.decode(clean, mask)}
+    decode = time_rivals(rivals, device, options.seconds, warm_up=1)
+    extra: dict[str, float | str] = {"mean passes": float(found.passes.float().mean())}
+    differing = float((expected != found.tags).sum())
+    rows.append(Row("greedy decoding", decode["baseline"], decode["ours"], differing, extra))
+    return rows
+
+
+def against_softmax(options: argparse.Namespace) -> Row:
+    """Encoder and decoder together: a softmax head is the baseline, so that a ratio of 0.33 is three times its time."""
+    from nershift.config import EncoderConfig, build
+    from nershift.nn.build import make_encoder
+
+    settings = {"kind": "transformer", "transformer": {"name": options.encoder}, "chars": {"use": False}}
+    encoder = make_encoder(build(EncoderConfig, settings), []).to(options.device).eval()
+    words = [f"word{i % 97}" if i % 3 else "the" for i in range(options.length)]
+    inputs = {
+        k: v.to(options.device) for k, v in encoder.collate([encoder.prepare(words)] * options.batch).items()
+    }
+    decoder = trained(encoder.size, options.device)
+    plain = SoftmaxDecoder(SPACE, encoder.size).to(options.device)
+    _, mask, _ = made_up(options.batch, options.length, encoder.size, options.device, 7)
+    states, *_ = made_up(options.batch, options.length, encoder.size, options.device, 8)
+
+    @torch.no_grad()
+    def run(head: SoftmaxDecoder | LabelAwareDecoder) -> object:
+        encoder(**inputs)  # for its time; the states decoded are those that the decoders can read
+        return head.decode(states, mask)
+
+    times = time_rivals(
+        {"baseline": lambda: run(plain), "ours": lambda: run(decoder)},
+        options.device,
+        options.seconds,
+        warm_up=1,
+    )
+    return Row(f"encoder + decoding against softmax ({options.encoder})", times["baseline"], times["ours"])
+
+
+def compare(options: argparse.Namespace) -> list[Row]:
+    """Sentences of real test sets that the fixed point and step-by-step decoding tag alike, for a trained run."""
+    from nershift.data.catalog import load
+    from nershift.deploy.tagger import Tagger
+    from nershift.nn.model import by_length
+
+    model = Tagger.load(options.model, options.device).model
+    decoder = model.decoder("target")
+    if not isinstance(decoder, LabelAwareDecoder):
+        raise SystemExit(f"{options.model} was not trained with --method laner")
+    plain, rows = PositionByPosition(decoder), []
+    for name in options.corpora or CROSSNER:
+        sentences = load(name).test
+        differ = ties = passes = 0
+        for part in by_length(sentences, 64):
+            chosen = [sentences[i] for i in part]
+            batch = model.batch("target", chosen, [model.encoder.prepare(s.tokens) for s in chosen])
+            with torch.no_grad():
+                states = model.states(batch)
+            expected, ahead = plain.greedy(states, batch.mask)
+            found = fixed_point(decoder, states, batch.mask)
+            wrong = (expected != found.tags).any(1)
+            differ += int(wrong.sum())
+            ties += int((wrong & (ahead.amin(1) < TIE)).sum())
+            passes += int(found.passes.sum())
+        extra: dict[str, float | str] = {
+            "sentences": len(sentences),
+            "differ": differ,
+            "of these near-ties": ties,
+            "mean passes": passes / len(sentences),
+        }
+        rows.append(Row(name, float("nan"), float("nan"), None, extra))
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--seconds", type=float, default=5.0, help="time for each case")
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--length", type=int, default=50)
+    parser.add_argument("--size", type=int, default=768, help="of an encoder state")
+    parser.add_argument("--encoder", default="", help="a transformer to run below the decoders")
+    parser.add_argument("--model", type=Path, help="a run of `nershift train --method laner`")
+    parser.add_argument("corpora", nargs="*", help="catalog names; CrossNER's five by default")
+    options = parser.parse_args()
+    if options.model:
+        report(
+            "Fixed point and step by step on test sentences",
+            compare(options),
+            "-",
+            options.device,
+            options.json,
+        )
+        return
+    rows = speed(options)
+    if options.encoder:
+        rows.append(against_softmax(options))
+    title = f"Label-aware decoder, batch {options.batch}, length {options.length}"
+    report(title, rows, "position by position", options.device, options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""`dapt`: let an encoder read on in raw text of a domain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from nershift.cli import options as o
+from nershift.data.spans import Sentence
+
+RawFiles = Annotated[
+    list[str], typer.Option("--raw", help="A file of raw text, one sentence a line; may be repeated.")
+]
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option("--exclude", help="Corpora whose dev and test sentences are taken out of the text."),
+]
+
+
+def dapt(
+    encoder: Annotated[str, typer.Option("--encoder", help="A folder or a hub name.")],
+    raw: RawFiles,
+    out: o.Out,
+    exclude: Exclude = None,
+    seed: o.Seed = None,
+    config: o.ConfigFile = None,
+    set_: o.Settings = None,
+    overwrite: o.Overwrite = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Pre-train --encoder on raw text of a domain; the folder serves as encoder.transformer.name."""
+    from nershift.dapt import dapt as run
+
+    files: Sequence[Sequence[Sentence]] = [
+        o.raw_texts([f"text={path}"])["text"] for given in raw for path in given.split(",") if path
+    ]
+    done = run(
+        encoder,
+        files,
+        out=out,
+        exclude=o.corpora(exclude),
+        config=o.settings(config, set_),
+        seed=seed,
+        overwrite=overwrite,
+        quiet=quiet,
+    )
+    Console().print(
+        f"held-out loss {done['loss_before']:.4f} → {done['loss']:.4f} after {done['best_step']} steps "
+        f"({done['passes']:.1f} passes run); use it: --set encoder.kind=transformer "
+        f"--set encoder.transformer.name={out}",
+        soft_wrap=True,
+        highlight=False,
+    )
+
+
+def register(app: typer.Typer) -> None:
+    app.command("dapt")(dapt)

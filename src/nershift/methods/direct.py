@@ -1,0 +1,132 @@
+"""Direct transfer: a token classifier on a multilingual encoder, trained on the source language alone."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nershift.config import merge
+from nershift.errors import ConfigError, SetupError
+from nershift.methods.base import Method, Setup
+from nershift.methods.d_shift import ZeroShot
+from nershift.nn.adapt import sentence_losses
+from nershift.nn.model import Batch, TaggingModel
+from nershift.train.phase import MixedPhase, Phase
+
+# Implementation Details of the MetaCross paper. The number of epochs on target data is that of the released code.
+_TRAINING: dict[str, Any] = {
+    "optimizer": "adam",
+    "lr": 3e-5,
+    "weight_decay": 0.0,
+    "clip": 0.0,
+    "batch_size": 32,
+}
+PAPER: dict[str, Any] = {
+    "encoder": {
+        "kind": "transformer",
+        "transformer": {
+            "name": "bert-base-multilingual-cased",
+            "max_pieces": 128,
+            "overlap": 64,
+            "freeze_embeddings": True,
+            "freeze_layers": 3,
+        },
+        "chars": {"use": False},
+        "dropout": 0.1,
+    },
+    "decoder": {"kind": "softmax", "scheme": "BIO"},
+    "pretrain": {**_TRAINING, "epochs": 1000, "max_steps": 3000},
+    "train": {**_TRAINING, "epochs": 10},
+}
+# What the released code did otherwise, as far as it can matter: its Adam, its schedule, and one more frozen layer.
+_RELEASED_TRAINING = {"optimizer": "bertadam", "schedule": "linear", "warmup": 0.1}
+RELEASED: dict[str, Any] = merge(
+    PAPER,
+    {
+        "encoder": {"transformer": {"freeze_layers": 4}},
+        "pretrain": _RELEASED_TRAINING,
+        "train": {"optimizer": "bertadam"},
+    },
+)
+
+
+class TokenPhase(MixedPhase):
+    """Mean over sentences of the mean loss of their tokens (eq. 3)."""
+
+    def loss(self, batches: Mapping[str, Batch]) -> Tensor:
+        return torch.stack([sentence_losses(self.model, batch).mean() for batch in batches.values()]).sum()
+
+
+@dataclass(frozen=True)
+class DirectOptions:
+    labels: dict[str, str] = field(default_factory=dict)  # rename types of the sources; MISC: O drops MISC
+
+
+class TokenMethod(ZeroShot):
+    """What direct transfer and MetaCross share: the classifier, and an explicit rule for types the target lacks."""
+
+    min_sources = 1
+
+    def __init__(self, setup: Setup) -> None:
+        labels = setup.options.labels
+        mapped = tuple(c.mapped(labels) for c in setup.sources) if labels else setup.sources
+        super().__init__(dataclasses.replace(setup, sources=mapped))
+
+    def check(self) -> None:
+        super().check()
+        encoder, decoder = self.config.encoder, self.config.decoder
+        if encoder.kind != "transformer" or encoder.chars.use or decoder.kind != "softmax":
+            found = (
+                f"a {encoder.kind} encoder{' with characters' * encoder.chars.use}, a {decoder.kind} decoder"
+            )
+            raise ConfigError(
+                f"method '{self.name}' was given {found}",
+                place="encoder, decoder",
+                expected="encoder.kind=transformer, encoder.chars.use=false, decoder.kind=softmax",
+            )
+        if self.setup.target is None or self.setup.pretrained:
+            return
+        has, kept = self.target_space.types, set(self.options.labels.values())
+        extra = sorted({t for c in self.setup.sources for t in c.types if t not in has and t not in kept})
+        if extra:
+            raise SetupError(
+                f"the sources have types that the target lacks: {', '.join(extra)}",
+                place="--source",
+                expected="a rule for each of them",
+                fix=f"--set options.labels.{extra[0]}=O to drop it, or ={extra[0]} to keep predicting it",
+            )
+
+    def target_phase(self, start: TaggingModel | None) -> Phase:
+        plain = super().target_phase(start)
+        return TokenPhase(plain.name, plain.model, plain.config, plain.feeds, plain.seed, plain.dev)
+
+
+class Direct(TokenMethod):
+    name = "direct"
+    summary = "a multilingual encoder trained on the source language, used on the target as it is (no target labels)"
+    paper = "MetaCross, Base Model"
+    presets = {"paper": PAPER, "released": RELEASED}  # noqa: RUF012 - as declared in Method
+    Options = DirectOptions
+
+    def pretrain(self) -> Phase:
+        model, config = self.source_model(), self.config.pretrain
+        feeds = self.source_feeds(model, config)
+        return TokenPhase("pretrain", model, config, feeds, self.config.seed, self.source_dev())
+
+
+class DirectFew(Direct):
+    name = "direct-few"
+    summary = "direct, then fine-tuned on the labelled target sentences"
+    paper = "MetaCross, Discussion (Base Model)"
+    uses_target_labels = True
+
+    def train(self, start: TaggingModel | None) -> Phase:
+        return self.target_phase(start)
+
+    def finish(self, model: TaggingModel) -> TaggingModel:
+        return Method.finish(self, model)

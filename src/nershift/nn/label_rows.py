@@ -1,0 +1,103 @@
+"""What a label-aware decoder knows of its labels, carried over to one with another label space."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from nershift.data.labels import LabelSpace, normalised
+from nershift.data.schemes import split_tag
+from nershift.data.spans import Sentence
+from nershift.nn.encoder import Encoder
+from nershift.nn.label_aware import LabelAwareDecoder
+from nershift.nn.model import Batch
+
+# Names under which the four classic types go; each row is one type.
+CLASSIC = (
+    ("person", "per"),
+    ("organisation", "organization", "org"),
+    ("location", "loc"),
+    ("miscellaneous", "misc"),
+)
+_LONG = {name: row[0] for row in CLASSIC for name in row}
+
+
+def full_name(label: str) -> str:
+    """The name under which types are compared: ``'PER'`` and ``'Person'`` are one type.
+
+    Example:
+        >>> full_name("ORG"), full_name("Restaurant_Name")
+        ('organisation', 'restaurantname')
+    """
+    name = normalised(label)
+    return _LONG.get(name, name)
+
+
+def same_types(ours: Iterable[str], theirs: Iterable[str], given: Mapping[str, str]) -> dict[str, str]:
+    """Types that mean the same, ours → theirs: those of ``given``, then those of one full name."""
+    by_name = {full_name(t): t for t in theirs}
+    found = {t: by_name[full_name(t)] for t in ours if full_name(t) in by_name}
+    return found | dict(given)
+
+
+def joined_space(ours: LabelSpace, theirs: LabelSpace, same: Mapping[str, str]) -> LabelSpace:
+    """Our types under our names, and those of theirs that we lack."""
+    known = set(same.values())
+    return LabelSpace.of([*ours.types, *(t for t in theirs.types if t not in known)], ours.scheme)
+
+
+@torch.no_grad()
+def nearest_types(encoder: Encoder, ours: Sequence[str], theirs: Sequence[str]) -> dict[str, str]:
+    """Ours → the type of theirs whose name the encoder reads most alike."""
+    if not ours or not theirs:
+        return {}
+    vectors = _name_vectors(encoder, [*ours, *theirs])
+    likeness = vectors[: len(ours)] @ vectors[len(ours) :].T
+    return {t: theirs[i] for t, i in zip(ours, likeness.argmax(1).tolist(), strict=True)}
+
+
+def _name_vectors(encoder: Encoder, names: Sequence[str]) -> Tensor:
+    """Mean states of the words of each name, at unit length, ``[N, H]``."""
+    rows = [_words(name) for name in names]
+    was_training = encoder.training
+    encoder.eval()
+    inputs = encoder.collate([encoder.prepare(words) for words in rows])
+    device = next(encoder.parameters()).device
+    batch = Batch("", [Sentence.of(words) for words in rows], inputs).to(device)
+    states = encoder(**batch.inputs) * batch.mask[..., None]
+    encoder.train(was_training)
+    means = states.sum(1) / batch.mask.sum(1, keepdim=True)
+    return torch.nn.functional.normalize(means - means.mean(0), dim=-1)  # what all names share says nothing
+
+
+def _words(name: str) -> list[str]:
+    """``'Restaurant_Name'`` → ``['restaurant', 'name']``; ``'PER'`` → ``['person']``."""
+    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", _LONG.get(normalised(name), name))
+    return re.findall(r"[^\W_]+", parted.lower()) or [name]
+
+
+@torch.no_grad()
+def carry_over(new: LabelAwareDecoder, old: LabelAwareDecoder, origin: Mapping[str, str]) -> None:
+    """Give ``new`` the layers of ``old``, and to the tags of each type the rows of the type it comes from.
+
+    Both must have the same settings. Types that ``origin`` (new → old) does not name keep their random rows, as do
+    tags whose letter the old scheme lacks.
+    """
+    for part in ("prefixes", "query", "reader"):
+        if hasattr(old, part):
+            getattr(new, part).load_state_dict(getattr(old, part).state_dict())
+    pairs = [(0, 0)]  # O
+    for row, tag in enumerate(new.space.tags[1:], 1):
+        letter, label = split_tag(tag)
+        source = old.space.index.get(f"{letter}-{origin.get(label, '')}")
+        if source is not None:
+            pairs.append((row, source))
+    to, from_ = (torch.tensor(column, device=old.labels.weight.device) for column in zip(*pairs, strict=True))
+    for layer in ("project", "draft"):
+        getattr(new, layer).weight[to] = getattr(old, layer).weight[from_]
+        getattr(new, layer).bias[to] = getattr(old, layer).bias[from_]
+    new.labels.weight[to] = old.labels.weight[from_]
+    new.labels.weight[-1] = old.labels.weight[-1]  # the start label

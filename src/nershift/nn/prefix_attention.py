@@ -1,0 +1,73 @@
+"""Attention of each position over the states of its own prefix, without a tensor of all (position, label) states."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_BLOCK = 8  # positions at a time: no later label is looked at, and what is looked at stays in the cache
+_BLOCK_CUDA = 64  # there launches cost more than arithmetic
+
+
+def attend(nodes: Tensor, where: Tensor, query: Tensor, scores: Tensor, first: int) -> tuple[Tensor, Tensor]:
+    """Softmax over the labels up to each position, and the mean state under it (eq. 8 of LANER).
+
+    Args:
+        nodes: states, ``[N, D]``.
+        where: node of (sentence, position, label), ``[B, R, n]``; positions count from ``first``.
+        query: ``[B, R, D]``.
+        scores: what else adds to the scores, ``[B, R, n]``.
+
+    Returns:
+        shares ``[B, R, n]``, zero behind the position, and mean states ``[B, R, D]``.
+    """
+    return _Attend.apply(nodes, where, query, scores, first)
+
+
+def _blocks(where: Tensor, first: int) -> list[tuple[slice, int]]:
+    """Ranges of positions, and how many labels the last of each range may see."""
+    size, rows = _BLOCK_CUDA if where.is_cuda else _BLOCK, where.shape[1]
+    return [(slice(r, min(r + size, rows)), first + min(r + size, rows)) for r in range(0, rows, size)]
+
+
+class _Attend(torch.autograd.Function):
+    """Saves the shares alone; the states are looked up again for the gradient."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, nodes: Tensor, where: Tensor, query: Tensor, scores: Tensor, first: int
+    ) -> tuple[Tensor, Tensor]:
+        shares, means = torch.zeros_like(scores), torch.empty_like(query)
+        n = where.shape[2]
+        later = torch.ones(n, n, dtype=torch.bool, device=where.device).triu(1)[first:]  # [R, n]
+        for rows, seen in _blocks(where, first):
+            states = nodes[where[:, rows, :seen]]  # [B, r, seen, D]
+            total = scores[:, rows, :seen] + (states @ query[:, rows, :, None])[..., 0]
+            part = total.masked_fill(later[rows, :seen], float("-inf")).softmax(-1)
+            shares[:, rows, :seen] = part
+            means[:, rows] = (part[:, :, None] @ states)[:, :, 0]
+        ctx.save_for_backward(nodes, where, query, shares)
+        ctx.first = first
+        return shares, means
+
+    @staticmethod
+    def backward(ctx: Any, d_shares: Tensor, d_means: Tensor) -> tuple[Tensor, None, Tensor, Tensor, None]:
+        nodes, where, query, shares = ctx.saved_tensors
+        d_nodes, d_query, d_scores = (
+            torch.zeros_like(nodes),
+            torch.empty_like(query),
+            torch.zeros_like(shares),
+        )
+        for rows, seen in _blocks(where, ctx.first):
+            at = where[:, rows, :seen]
+            states, part = nodes[at], shares[:, rows, :seen]
+            moved = d_shares[:, rows, :seen] + (states @ d_means[:, rows, :, None])[..., 0]
+            moved = part * (moved - (part * moved).sum(-1, keepdim=True))  # gradient of the scores
+            d_scores[:, rows, :seen] = moved
+            d_query[:, rows] = (moved[:, :, None] @ states)[:, :, 0]
+            pair = torch.stack([moved, part], -1)  # [B, r, seen, 2]
+            d_states = pair @ torch.stack([query[:, rows], d_means[:, rows]], 2)  # [B, r, seen, D]
+            d_nodes.index_add_(0, at.flatten(), d_states.flatten(0, 2))
+        return d_nodes, None, d_query, d_scores, None
