@@ -12,7 +12,7 @@ VECTORS = {"encoder": {"words": {"vectors": "glove.100d.txt", "drop": 0.05}, "in
 TARGET_PHASE = {"epochs": 20, "patience": 5, "lr": 2e-3}
 
 
-# CoNLL-2003 is large enough for a wider recurrent layer; chosen on its dev split (docs/findings.md lists what was tried).
+# CoNLL-2003 is large enough for a wider layer; chosen on its dev split (docs/findings.md lists what was tried).
 _CONLL = {
     "encoder": {"words": {"drop": 0.02}, "input_dropout": 0.5, "recurrent": {"cell": "lstm", "size": 200}},
     "train": {"epochs": 12, "lr": 1e-3, "batch_size": 16, "schedule": "linear", "patience": 0},

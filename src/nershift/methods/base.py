@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,7 @@ from nershift.nn.decoders import Decoder, make_decoder
 from nershift.nn.model import TaggingModel
 from nershift.nn.support import Support
 from nershift.train.feed import Feed
-from nershift.train.phase import Phase
+from nershift.train.phase import MixedPhase, Phase
 from nershift.train.seeding import seed_torch
 
 TARGET = "target"  # the key of the target's decoder
@@ -45,7 +44,7 @@ class Setup:
     pretrained: bool = False  # the run starts from a folder, not from sources
 
 
-class Method(ABC):
+class Method:
     """Subclasses say what is trained in :meth:`pretrain` (sources only) and :meth:`train` (with the target).
 
     Either may return None: a zero-shot method has no :meth:`train`, a joint method no :meth:`pretrain`.
@@ -152,6 +151,12 @@ class Method(ABC):
     def source_dev(self) -> list[tuple[str, Sequence[Sentence]]]:
         keys = self.source_keys()
         return [(keys[c.name], c.splits["dev"]) for c in self.setup.sources if "dev" in c.splits]
+
+    def source_phase(self) -> Phase:
+        """Plain supervised training on the sources, one batch of one corpus a step, selected on their dev splits."""
+        model, config = self.source_model(), self.config.pretrain
+        feeds = self.source_feeds(model, config)
+        return MixedPhase("pretrain", model, config, feeds, self.config.seed, self.source_dev())
 
     def prepare_target(self, start: TaggingModel | None) -> TaggingModel:
         """``start`` made ready for the target (its words, a decoder for its types), or a fresh model.

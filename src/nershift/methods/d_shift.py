@@ -6,7 +6,7 @@ from nershift.errors import SetupError
 from nershift.methods.base import TARGET, Method
 from nershift.methods.settings import PRESETS
 from nershift.nn.model import TaggingModel
-from nershift.train.phase import MixedPhase, Phase
+from nershift.train.phase import Phase
 
 
 class ZeroShot(Method):
@@ -60,7 +60,4 @@ class DShift(ZeroShot):
     presets = PRESETS
 
     def pretrain(self) -> Phase:
-        model = self.source_model()
-        config = self.config.pretrain
-        feeds = self.source_feeds(model, config)
-        return MixedPhase("pretrain", model, config, feeds, self.config.seed, self.source_dev())
+        return self.source_phase()

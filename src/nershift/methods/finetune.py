@@ -5,7 +5,7 @@ from __future__ import annotations
 from nershift.methods.base import Method
 from nershift.methods.settings import PRESETS
 from nershift.nn.model import TaggingModel
-from nershift.train.phase import MixedPhase, Phase
+from nershift.train.phase import Phase
 
 
 class FineTune(Method):
@@ -16,10 +16,7 @@ class FineTune(Method):
     min_sources = 1
 
     def pretrain(self) -> Phase:
-        model = self.source_model()
-        config = self.config.pretrain
-        feeds = self.source_feeds(model, config)
-        return MixedPhase("pretrain", model, config, feeds, self.config.seed, self.source_dev())
+        return self.source_phase()
 
     def train(self, start: TaggingModel | None) -> Phase:
         return self.target_phase(start)
