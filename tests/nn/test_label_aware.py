@@ -48,6 +48,12 @@ def legal_tags(space: LabelSpace = SPACE) -> Tensor:
     return torch.randint(0, len(space), MASK.shape) * MASK
 
 
+def scores_of(
+    decoder: LabelAwareDecoder, states: Tensor, mask: Tensor, tags: Tensor, *positions: int
+) -> Tensor:
+    return decoder.log_probabilities(decoder.read(states, mask), tags, *positions)
+
+
 # -- oracles ------------------------------------------------------------------------------------------------
 
 
@@ -181,24 +187,24 @@ def test_parallel_training_equals_position_by_position(settings: dict[str, bool]
 
 def test_padding_and_later_tags_have_no_effect() -> None:
     decoder, states, tags = make(), states_of(), legal_tags()
-    before = decoder.log_probabilities(states, MASK, tags)
+    before = scores_of(decoder, states, MASK, tags)
     noise = torch.where(MASK[..., None], states, torch.full_like(states, 50.0))
     torch.testing.assert_close(
-        decoder.log_probabilities(noise, MASK, tags.masked_fill(~MASK, 3))[MASK], before[MASK]
+        scores_of(decoder, noise, MASK, tags.masked_fill(~MASK, 3))[MASK], before[MASK]
     )
     changed = tags.clone()
     changed[0, 5] = (changed[0, 5] + 1) % len(SPACE)
-    after = decoder.log_probabilities(states, MASK, changed)
+    after = scores_of(decoder, states, MASK, changed)
     torch.testing.assert_close(after[0, :6], before[0, :6])
     assert (after[0, 6:] - before[0, 6:]).abs().max() > 1e-3
-    alone = decoder.log_probabilities(states[1:2, :4], MASK[1:2, :4], tags[1:2, :4])
+    alone = scores_of(decoder, states[1:2, :4], MASK[1:2, :4], tags[1:2, :4])
     torch.testing.assert_close(alone, before[1:2, :4])
 
 
 def test_a_range_of_positions_is_a_part_of_all() -> None:
     decoder, states, tags = make(), states_of(), legal_tags()
-    whole = decoder.log_probabilities(states, MASK, tags)
-    part = decoder.log_probabilities(states, MASK, tags, 2, 5)
+    whole = scores_of(decoder, states, MASK, tags)
+    part = scores_of(decoder, states, MASK, tags, 2, 5)
     torch.testing.assert_close(part[[0, 1, 3]][:, :2], whole[[0, 1, 3]][:, 2:4])
     torch.testing.assert_close(part[[0, 3], 2], whole[[0, 3], 4])
 
@@ -214,7 +220,7 @@ def test_every_label_vector_is_trained_o_and_start_included() -> None:
 def test_the_draft_learns_without_touching_anything_else() -> None:
     decoder, states, tags = make(), states_of().requires_grad_(), legal_tags()
     loss = decoder.loss(states, MASK, tags)
-    scores = decoder.log_probabilities(states, MASK, tags).gather(2, tags[..., None])[..., 0]
+    scores = scores_of(decoder, states, MASK, tags).gather(2, tags[..., None])[..., 0]
     torch.testing.assert_close(loss, -(scores * MASK).sum(1))
     (ours,) = torch.autograd.grad(loss.sum(), states, retain_graph=True)
     (expected,) = torch.autograd.grad(-(scores * MASK).sum(), states)
@@ -228,8 +234,8 @@ def test_scheduled_sampling_reads_predictions_in_training_alone() -> None:
     plain, decoder, states, tags = make(), make(sampling=1.0), states_of(), legal_tags()
     expected = plain.loss(states, MASK, tags)
     torch.testing.assert_close(decoder.loss(states, MASK, tags), expected)
-    found = decoder.log_probabilities(states, MASK, tags).argmax(-1)
-    scores = decoder.log_probabilities(states, MASK, found).gather(2, tags[..., None])[..., 0]
+    found = scores_of(decoder, states, MASK, tags).argmax(-1)
+    scores = scores_of(decoder, states, MASK, found).gather(2, tags[..., None])[..., 0]
     torch.testing.assert_close(decoder.train().loss(states, MASK, tags), -(scores * MASK).sum(1))
 
 

@@ -74,8 +74,8 @@ def cell(
         config = merge(PAPER, config)
     if target == "mit_restaurant":
         config = merge(config, _RESTAURANT)
-    more = {"row": f"{head} ({encoder})", "joint": False} | more
-    return Cell(table, method, target, SOURCE, seed, merge(config, over or {}), **more)
+    placed: dict[str, Any] = {"row": f"{head} ({encoder})", "joint": False} | more
+    return Cell(table, method, target, SOURCE, seed, merge(config, over or {}), **placed)
 
 
 def _targets(columns: Sequence[str]) -> list[str]:

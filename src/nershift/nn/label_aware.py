@@ -6,6 +6,8 @@ Where this differs from the authors' public code, and why:
   sub-words, ``[CLS]`` and padding enter the prefix, in training as an extra label, in use as whatever was predicted).
 - ``O`` has a vector of its own that is trained (there, it shares the all-zero padding row).
 - The empty prefix is a trained start label (there, the first position has layers that no loss ever reaches).
+- All prefixes are read at once (there, one after the other), and a batch may hold a single sentence (there, a last
+  batch of one ends training).
 - Both attentions are masked (there, they see padding, so that results depend on the rest of the batch).
 - Eq. 7 reads token and background together, as printed (``connect=False``: the token alone, the public default).
 """
@@ -19,11 +21,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.functional import linear
 
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Span
 from nershift.nn.decoders import Decoder, cut, widened
-from nershift.nn.label_search import beam, fixed_point
+from nershift.nn.label_search import Reading, beam, fixed_point
 from nershift.nn.prefix_attention import attend
 from nershift.nn.prefixes import PrefixLSTM
 
@@ -82,10 +85,30 @@ class LabelAwareDecoder(Decoder):
     def describe(self) -> dict[str, Any]:
         return super().describe() | {"settings": asdict(self.settings)}
 
+    def read(self, states: Tensor, mask: Tensor) -> Reading:
+        """What the layers make of the tokens alone, computed once however often the tags change.
+
+        Every layer is linear, so its share in a token, in a background (a mean of tokens) and in a context can be
+        taken apart, and the mean of projected tokens is the projected mean.
+        """
+        with torch.autocast(states.device.type, enabled=False):
+            states = widened(states)
+            size, settings = states.shape[-1], self.settings
+            out = self.project.weight.split([size, self.project.in_features - size], 1)
+            parts = {"out": linear(states, out[0], self.project.bias)}
+            if settings.context:
+                parts["reader"] = linear(states, self.reader.weight[:, :size], self.reader.bias)
+            if settings.background:
+                parts["keys"] = states @ self.query.weight  # [B, L, 2D], of eqs. 4-5
+                parts["key_bias"] = states @ self.query.bias  # [B, L]
+                parts["background_out"] = linear(states, out[1][:, :size])
+                if settings.context and settings.connect:
+                    parts["background_reader"] = linear(states, self.reader.weight[:, size:])
+            return Reading(parts, mask)
+
     def log_probabilities(
         self,
-        states: Tensor,
-        mask: Tensor,
+        reading: Reading,
         tags: Tensor,
         first: int = 0,
         last: int | None = None,
@@ -97,41 +120,45 @@ class LabelAwareDecoder(Decoder):
             tags: ids, ``[B, L]``; those at ``last - 1`` and later are not read.
             wanted: bool, ``[B, L]``: positions whose result will be looked at, where these are not all.
         """
-        with torch.autocast(states.device.type, enabled=False):
-            states = widened(states)
-            last = states.shape[1] if last is None else last
+        with torch.autocast(tags.device.type, enabled=False):
+            parts, last = reading.parts, tags.shape[1] if last is None else last
             start = tags.new_full((len(tags), 1), len(self.space))
             prefix = torch.cat([start, tags[:, : last - 1]], 1)  # [B, n], position i reads labels 0..i
-            tokens = states[:, first:last]  # [B, R, H]
-            live = mask if wanted is None else wanted
-            parts = [tokens]
             ahead = self.prefixes.forward_states(self.labels.weight, prefix)  # [B, n, D]
+            scores = parts["out"][:, first:last]  # u of eq. 10, token part
+            shares = None
             if self.settings.background:
                 newest = self.prefixes.newest(self.labels.weight, prefix[:, first:])
-                parts.append(self._background(states, mask, torch.cat([ahead[:, first:], newest], -1)))
+                shares = self._background(parts, reading.mask, torch.cat([ahead[:, first:], newest], -1))
+                scores = scores + shares @ parts["background_out"]  # h^b of eq. 6
             if self.settings.context:
-                reads = parts if self.settings.connect else [tokens]
-                parts.append(self._context(torch.cat(reads, -1), prefix, ahead, live[:, :last], first))
-            return functional.log_softmax(self.project(torch.cat(parts, -1)), -1)  # eqs. 9-10
+                query = parts["reader"][:, first:last]  # eq. 7, [B, R, 2D]
+                if shares is not None and self.settings.connect:
+                    query = query + shares @ parts["background_reader"]
+                live = reading.mask if wanted is None else wanted
+                context = self._context(query, prefix, ahead, live[:, :last], first)
+                scores = scores + linear(context, self.project.weight[:, -context.shape[-1] :])  # eq. 9
+            return functional.log_softmax(scores, -1)
 
-    def _background(self, states: Tensor, mask: Tensor, newest: Tensor) -> Tensor:
-        """What the labels before make of the whole sentence: ``[B, R, 2D]`` → ``[B, R, H]``."""
-        scores = self.query(newest) @ states.transpose(1, 2)  # eqs. 4-5, [B, R, L]
-        shares = scores.masked_fill(~mask[:, None], NONE).softmax(-1)
-        return shares @ states  # eq. 6
+    @staticmethod
+    def _background(parts: Mapping[str, Tensor], mask: Tensor, newest: Tensor) -> Tensor:
+        """How much the labels before look at each token: ``[B, R, 2D]`` → ``[B, R, L]`` (eqs. 4-5)."""
+        scores = newest @ parts["keys"].transpose(1, 2) + parts["key_bias"][:, None]
+        return scores.masked_fill(~mask[:, None], NONE).softmax(-1)
 
-    def _context(self, tokens: Tensor, prefix: Tensor, ahead: Tensor, live: Tensor, first: int) -> Tensor:
-        """What the token makes of the labels before it: ``[B, R, …]`` → ``[B, R, 2D]``."""
+    def _context(self, query: Tensor, prefix: Tensor, ahead: Tensor, live: Tensor, first: int) -> Tensor:
+        """What the token makes of the labels before it, ``[B, R, 2D]``."""
         back, where = self.prefixes.backward_states(self.labels.weight, prefix, live, first)
-        q_ahead, q_back = self.reader(tokens).chunk(2, -1)  # eq. 7, [B, R, D] each
+        q_ahead, q_back = query.chunk(2, -1)  # [B, R, D] each
         shares, context = attend(back, where, q_back, q_ahead @ ahead.transpose(1, 2), first)  # eq. 8
         return torch.cat([shares @ ahead, context], -1)
 
     def loss(self, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
         """Teacher forcing; the draft learns along without changing the value or any other gradient."""
         tags = tags.masked_fill(~mask, 0)
-        read = self._sampled(states, mask, tags) if self.training and self.settings.sampling else tags
-        losses = self._nll(self.log_probabilities(states, mask, read), mask, tags)
+        reading = self.read(states, mask)
+        read = self._sampled(reading, tags) if self.training and self.settings.sampling else tags
+        losses = self._nll(self.log_probabilities(reading, read), mask, tags)
         draft = self._nll(self._draft_scores(states.detach()), mask, tags)
         return losses + (draft - draft.detach())
 
@@ -144,9 +171,9 @@ class LabelAwareDecoder(Decoder):
         return -scores.gather(2, tags[..., None])[..., 0].masked_fill(~mask, 0.0).sum(1)
 
     @torch.no_grad()
-    def _sampled(self, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
+    def _sampled(self, reading: Reading, tags: Tensor) -> Tensor:
         """Scheduled sampling, all positions at once: what one parallel pass predicts replaces some gold tags."""
-        found = self.log_probabilities(states, mask, tags).argmax(-1)
+        found = self.log_probabilities(reading, tags).argmax(-1)
         return torch.where(torch.rand(tags.shape, device=tags.device) < self.settings.sampling, found, tags)
 
     @torch.no_grad()
@@ -191,7 +218,8 @@ class LabelAwareDecoder(Decoder):
             rows = torch.tensor([b for b, _ in part], device=mask.device)
             paths = [self.space.encode(sorted(spans[b][s] for s in layer), length) for b, layer in part]
             tags = torch.tensor(paths, device=mask.device)
-            scores = self.log_probabilities(states[rows], mask[rows], tags).gather(2, tags[..., None])[..., 0]
+            reading = self.read(states[rows], mask[rows])
+            scores = self.log_probabilities(reading, tags).gather(2, tags[..., None])[..., 0]
             sums = functional.pad(scores.double().cumsum(1), (1, 0)).cpu()
             for (b, layer), total in zip(part, sums, strict=True):
                 for s in layer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -9,13 +10,25 @@ import torch
 from torch import Tensor
 
 
+@dataclass(frozen=True)
+class Reading:
+    """What a tagger has computed from the tokens of a batch, before any tag: tensors ``[B, L, …]``."""
+
+    parts: Mapping[str, Tensor]
+    mask: Tensor
+
+    def of(self, rows: Tensor, length: int) -> Reading:
+        """Of some sentences, cut to ``length``."""
+        return Reading({k: v[rows, :length] for k, v in self.parts.items()}, self.mask[rows, :length])
+
+
 class Autoregressive(Protocol):
     """A tagger whose score of a tag depends on the tags before it."""
 
+    def read(self, states: Tensor, mask: Tensor) -> Reading: ...
     def log_probabilities(
         self,
-        states: Tensor,
-        mask: Tensor,
+        reading: Reading,
         tags: Tensor,
         first: int = 0,
         last: int | None = None,
@@ -51,7 +64,7 @@ def fixed_point(
         window: positions behind the settled ones that a pass computes; None: all. A GPU takes all in the time of
             some; on a CPU a small window wastes less on positions that a wrong guess before them spoils.
     """
-    lengths = mask.sum(1)
+    lengths, reading = mask.sum(1), tagger.read(states, mask)
     tags = (tagger.guess(states) if guess is None else guess).masked_fill(~mask, 0)
     settled, passes = torch.zeros_like(lengths), torch.zeros_like(lengths)
     rows = lengths.nonzero()[:, 0]
@@ -65,7 +78,7 @@ def fixed_point(
         shown, known = mask[rows, :longest], tags[rows, :longest]
         at = torch.arange(longest, device=mask.device)
         open_ = (at >= done[:, None]) & (at < until[:, None])  # [A, longest]
-        scores = tagger.log_probabilities(states[rows, :longest], shown, known, first, last, open_)
+        scores = tagger.log_probabilities(reading.of(rows, longest), known, first, last, open_)
         found = tagger.legal(scores, known, shown, first).argmax(-1)  # [A, last - first]
         open_, before = open_[:, first:last], known[:, first:last]
         wrong = open_ & (found != before)
@@ -79,15 +92,16 @@ def fixed_point(
 def beam(tagger: Autoregressive, states: Tensor, mask: Tensor, width: int) -> Tensor:
     """The most probable of the ``width`` sequences kept at each position: tags ``[B, L]``, 0 under padding."""
     batch, length = mask.shape
-    wide_states, wide_mask = states.repeat_interleave(width, 0), mask.repeat_interleave(width, 0)  # [B·W, …]
+    rows = torch.arange(batch, device=mask.device).repeat_interleave(width)
+    reading = tagger.read(states, mask).of(rows, length)  # [B·W, …]
     tags = torch.zeros(batch, width, length, dtype=torch.long, device=mask.device)
     totals = torch.full((batch, width), float("-inf"), device=mask.device)
     totals[:, 0] = 0.0  # all hypotheses start equal, so only one of them may count
     sentence = torch.arange(batch, device=mask.device)[:, None]
     for i in range(length):
         flat = tags.flatten(0, 1)
-        scores = tagger.log_probabilities(wide_states, wide_mask, flat, i, i + 1)
-        scores = tagger.legal(scores, flat, wide_mask, i)[:, 0].unflatten(0, (batch, width))  # [B, W, C]
+        scores = tagger.log_probabilities(reading, flat, i, i + 1)
+        scores = tagger.legal(scores, flat, reading.mask, i)[:, 0].unflatten(0, (batch, width))  # [B, W, C]
         over = torch.full_like(scores, float("-inf"))
         over[..., 0] = 0.0  # behind the end there is one way to go on
         scores = torch.where(mask[:, i, None, None], scores, over)
