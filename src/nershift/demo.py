@@ -35,7 +35,9 @@ SETTINGS: dict[str, Any] = {
 
 def main(out: Path) -> None:
     console = Console()
-    torch.set_num_threads(1)  # a model this small gains nothing from more, and numbers are the same everywhere
+    torch.set_num_threads(
+        1
+    )  # a model this small gains nothing from more, and numbers are the same everywhere
     target = builtin_corpus(TARGET)
     sources = [builtin_corpus(domain) for domain in BUILTIN_DOMAINS if domain != TARGET]
     console.print(
@@ -54,7 +56,9 @@ def main(out: Path) -> None:
     console.print(f"\n{seconds:.0f} s of training. Report with a plot: [bold]{page}[/]")
     command = os.path.relpath(Path(sys.executable).with_name("nershift"))
     text = "Dr. Osei gave her 20 mg of Velmorin."
-    console.print(f"Use the tagger: echo '{text}' | {command} predict --model {out / 'transfer'} -", soft_wrap=True)
+    console.print(
+        f"Use the tagger: echo '{text}' | {command} predict --model {out / 'transfer'} -", soft_wrap=True
+    )
 
 
 def _common() -> dict[str, Any]:

@@ -48,7 +48,9 @@ def make_words(settings: WordsConfig, words: Counter[str]) -> Words:
     if settings.subwords:
         return _subwords(settings)
     if not settings.vectors:
-        return WordTable(settings, sorted({row_name(w, settings.lower, ()) for w in words}), (), settings.size)
+        return WordTable(
+            settings, sorted({row_name(w, settings.lower, ()) for w in words}), (), settings.size
+        )
     path = find_vectors(settings.vectors)
     vectors = _vectors(path, path.stat().st_mtime_ns)
     log.info("%s", vectors.coverage(words))
