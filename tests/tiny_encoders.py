@@ -23,11 +23,16 @@ def make_encoder_folder(kind: str, folder: Path, seed: int = 0, size: int = 16, 
 
     torch.manual_seed(seed)
     special = ["<s>", "<pad>", "<unk>", "</s>", "<mask>"]
-    raw = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="<unk>"))
+    # Written out, since a trained vocabulary differs from run to run.
+    words = {word for line in _TEXT for word in line.split()}
+    halves = {w[: (len(w) + 1) // 2] for w in words} | {
+        f"##{w[(len(w) + 1) // 2 :]}" for w in words if len(w) > 1
+    }
+    letters = {c for w in words for c in w}
+    pieces = sorted(halves | letters | {f"##{c}" for c in letters})
+    vocabulary = {piece: i for i, piece in enumerate([*special, *pieces])}
+    raw = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocabulary, unk_token="<unk>"))
     raw.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    raw.train_from_iterator(
-        _TEXT, tokenizers.trainers.WordPieceTrainer(vocab_size=120, special_tokens=special)
-    )
     raw.post_processor = tokenizers.processors.TemplateProcessing(
         single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 3)]
     )

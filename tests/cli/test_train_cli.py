@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from nershift import __version__
-from nershift.cli import main
+from nershift.cli import main, spread
 from nershift.data.corpus import Corpus
 from nershift.data.formats import read_sentences, write_corpus
 from nershift.run import Run
@@ -242,3 +242,10 @@ def test_ctrl_c_and_a_full_disk_are_no_tracebacks(
     full = fail_with(OSError(28, "No space left on device", "model.safetensors"))
     assert full.code == 1
     assert "No space left on device" in full.err
+
+
+def test_several_sources_follow_one_option() -> None:
+    assert spread(["--source", "a", "b", "--source", "c", "-q", "x"]) == [
+        *("--source", "a", "--source", "b", "--source", "c", "-q", "x")
+    ]
+    assert spread(["predict", "--model", "m", "-"]) == ["predict", "--model", "m", "-"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Sequence
 
 import typer
 from rich.console import Console
@@ -42,6 +43,26 @@ for module in (data, builtin, train, dapt, score, states, use, bench):
     module.register(app)
 
 
+def spread(arguments: Sequence[str], names: Sequence[str] = ("--source", "--raw")) -> list[str]:
+    """``--source A B`` as ``--source A --source B``: an option of several values takes all up to the next option.
+
+    Example:
+        >>> spread(["train", "--source", "a", "b", "--out", "d"])
+        ['train', '--source', 'a', '--source', 'b', '--out', 'd']
+    """
+    out: list[str] = []
+    open_option, values = "", 0
+    for word in arguments:
+        if word.startswith("-"):
+            open_option, values = (word if word in names else ""), 0
+        elif open_option:
+            values += 1
+            if values > 1:
+                out.append(open_option)
+        out.append(word)
+    return out
+
+
 def main() -> None:
     """Exit with 0 on success, 1 for what a message explains, 2 for wrong usage, 130 when interrupted."""
     console = Console(stderr=True)
@@ -53,7 +74,7 @@ def main() -> None:
     for name in ("transformers", "datasets", "accelerate", "torch", "matplotlib"):
         logging.getLogger(name).setLevel(logging.ERROR)
     try:
-        app()
+        app(args=spread(sys.argv[1:]))
     except NershiftError as error:
         console.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(130 if type(error).__name__ == "Interrupted" else 1)

@@ -18,7 +18,7 @@ Source = Annotated[
     list[str] | None,
     typer.Option(
         "--source",
-        help="Labelled corpora of other domains: folders, files or catalog names; several by commas.",
+        help="Labelled corpora of other domains: folders, files or catalog names; several may follow.",
     ),
 ]
 Target = Annotated[

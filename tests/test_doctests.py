@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+import nershift
+
+# The GPU kernel cannot be imported without triton.
+MODULES = sorted(
+    m.name for m in pkgutil.walk_packages(nershift.__path__, "nershift.") if not m.name.endswith("crf_triton")
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings(name: str) -> None:
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+def test_examples_were_found() -> None:
+    finder = doctest.DocTestFinder()
+    found = [t for name in MODULES for t in finder.find(importlib.import_module(name)) if t.examples]
+    assert len(found) > 20
