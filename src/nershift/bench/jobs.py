@@ -73,6 +73,8 @@ def run_cell(cell: Cell, work: Path, results: Path) -> None:
     )
     gold, predicted = done.predictions()
     metrics = {**done.metrics, "test_tokens": token_scores(gold, predicted).to_dict()}
+    if start is not None:  # its name says which pre-training; where it lay is this machine's affair
+        metrics["data"] = {**metrics["data"], "start": start.name}
     if cell.keep_log:
         metrics["log"] = [json.loads(line) for line in (folder / "log.jsonl").read_text("utf-8").splitlines()]
     write_result(results, cell, metrics, sentence_counts(gold, predicted), origin())
