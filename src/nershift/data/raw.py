@@ -5,13 +5,13 @@ from __future__ import annotations
 import gzip
 import hashlib
 import tempfile
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import IO, Literal, overload
 
+from nershift.data.formats.files import reading
 from nershift.data.problems import Problem
 from nershift.data.spans import Sentence
 from nershift.data.tokenizer import sentences as sentence_ranges
@@ -43,24 +43,12 @@ class RawText(Sequence[Sentence]):
         self.bad: Counter[str] = Counter()
         self.examples: list[Problem] = []
         self._marks, self._stride, self._count = list[int](), 1, 0
-        try:
-            with self._open() as file:
-                kept_elsewhere = format == "text" or self.path.suffix == ".gz"
-                self._file: IO[bytes] = (
-                    tempfile.TemporaryFile() if kept_elsewhere else self.path.open("rb")  # noqa: SIM115 - kept open
-                )
-                self._digest = self._survey(file, self._file if kept_elsewhere else None)
-        except FileNotFoundError:
-            raise DataError("there is no such file", place=str(path), fix="check the path") from None
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise DataError(
-                f"the file cannot be unpacked ({error})",
-                place=str(path),
-                expected="a complete gzip file",
-                fix="copy it again, or take the .gz off its name if it is not packed",
-            ) from None
-        except OSError as error:
-            raise DataError(f"the file cannot be read ({error.strerror})", place=str(path)) from None
+        with reading(self.path), self._open() as file:
+            kept_elsewhere = format == "text" or self.path.suffix == ".gz"
+            self._file: IO[bytes] = (
+                tempfile.TemporaryFile() if kept_elsewhere else self.path.open("rb")  # noqa: SIM115 - kept open
+            )
+            self._digest = self._survey(file, self._file if kept_elsewhere else None)
         if self.bad.total() > self._count:
             first = self.examples[0]
             raise DataError(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from nershift.data.problems import Problem, Problems
@@ -44,9 +46,16 @@ def read_text(path: Path, problems: Problems) -> str:
 
 
 def read_bytes(path: Path) -> bytes:
-    try:
+    with reading(path):
         data = path.read_bytes()
         return gzip.decompress(data) if path.suffix == ".gz" else data
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """What goes wrong while a file is opened, read or unpacked becomes a message that names it."""
+    try:
+        yield
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(
             f"the file cannot be unpacked ({error})",
