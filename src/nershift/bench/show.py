@@ -95,7 +95,7 @@ def _remarks(
 ) -> Iterable[str]:
     runs = {len(s.scores) for s in shown.values() if s.scores}
     yield (
-        f"Mean ± standard deviation over {_range(runs)} seeds; model selected on dev, test read once."
+        f"Mean ± standard deviation over {_range(runs)} seeds; weights selected on dev."
         if runs
         else "Not run."
     )
