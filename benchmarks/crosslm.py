@@ -16,11 +16,13 @@ import multiprocessing
 import random
 import re
 import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from common import Row, report, time_rivals
+from steps import Steps
 from torch import Tensor, nn
 
 from nershift.config import build, merge
@@ -29,13 +31,11 @@ from nershift.data.raw import RawText
 from nershift.methods.base import Setup
 from nershift.methods.crosslm import CrossLM, CrossLMOptions
 from nershift.nn.generated import LSTMGenerator
-from nershift.nn.model import TaggingModel
+from nershift.nn.model import Batch, TaggingModel
 from nershift.run import resolve
 from nershift.text.counts import OutputWords
 from nershift.train.generated import CrossLMPhase
-from nershift.train.optim import make_optimizer
 from nershift.train.raw import RawFeed
-from nershift.train.seeding import seed_torch
 
 PUBLISHED_MS = 3_000_000 / 1499
 
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def step_cost(options: argparse.Namespace) -> Row:
-    ours, plain = Trainer(make_phase(options)), Trainer(make_phase(options), plain=True)
+    ours, plain = Steps(make_phase(options), cycle=20), plain_steps(make_phase(options))
     rivals = {"plain": plain.step, "ours": ours.step}
     times = time_rivals(rivals, options.device, options.seconds, warm_up=2)
     extra: dict[str, float | str] = {"cost": times["ours"] / times["plain"], "limit": 1.3}
@@ -62,7 +62,7 @@ def step_cost(options: argparse.Namespace) -> Row:
 
 def epoch(options: argparse.Namespace) -> Row:
     sizes = {"train": {"batch_size": 10}, "options": {"lm_batch_size": 260}}
-    ours = Trainer(make_phase(options, sizes)).step
+    ours = Steps(make_phase(options, sizes), cycle=20).step
     times = time_rivals({"ours": ours}, options.device, options.seconds / 2, warm_up=2)
     extra: dict[str, float | str] = {"epoch, s": 1.499 * times["ours"]}
     return Row("published sizes", PUBLISHED_MS, times["ours"], extra=extra)
@@ -93,31 +93,14 @@ def make_phase(options: argparse.Namespace, settings: dict[str, Any] | None = No
     return phase
 
 
-class Trainer:
-    """Steps as the training loop takes them; ``plain`` ones update an ordinary BiLSTM after every task."""
+def plain_steps(phase: CrossLMPhase) -> Steps:
+    """An ordinary BiLSTM on the same batches and heads, updated after every task."""
+    phase.model.extras["generator"] = Ordinary(phase.model)
 
-    def __init__(self, phase: CrossLMPhase, plain: bool = False) -> None:
-        self.phase, self.plain, self.number = phase, plain, 0
-        if plain:
-            phase.model.extras["generator"] = Ordinary(phase.model)
-        self.optimizer = make_optimizer(phase.config, phase.model)
+    def losses(batches: Mapping[str, Batch]) -> Iterator[Tensor]:
+        return (phase.task_loss(task, batches[task.feed], torch.empty(0)) for task in phase.tasks)
 
-    def step(self) -> None:
-        phase = self.phase
-        seed_torch(self.number)
-        batches = phase.draw(self.number % 20, 0, 1)
-        self.number += 1
-        if not self.plain:
-            phase.gradients(batches, Tensor.backward)
-            self.update()
-            return
-        for task in phase.tasks:
-            phase.task_loss(task, batches[task.feed], torch.empty(0)).backward()
-            self.update()
-
-    def update(self) -> None:
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+    return Steps(phase, losses, cycle=20)
 
 
 class Ordinary(LSTMGenerator):

@@ -19,7 +19,7 @@ import torch
 from common import Row, report, time_rivals
 from rich.console import Console
 from rich.table import Table
-from torch import Tensor
+from steps import Steps
 
 from nershift.config import build, merge, parse_settings
 from nershift.data.builtin import builtin_corpus
@@ -32,8 +32,6 @@ from nershift.nn.grad_loss import grad_loss
 from nershift.nn.shared_private import shared_parameters, shared_part
 from nershift.run import resolve
 from nershift.tasks.subsets import subset
-from nershift.train.optim import make_optimizer
-from nershift.train.seeding import seed_torch
 
 
 def main() -> None:
@@ -67,7 +65,7 @@ def measure_cost(variant: str, options: argparse.Namespace) -> Row:
         )
         for name, moved in (("plain", False), ("moved", True))
     }
-    runs = {name: Trainer(phase) for name, phase in phases.items()}
+    runs = {name: Steps(phase) for name, phase in phases.items()}
     times = time_rivals({k: run.step for k, run in runs.items()}, options.device, options.seconds, warm_up=3)
     cost = {"cost": times["moved"] / times["plain"], "limit": 2.2}
     return Row(f"DATNet-{variant}", times["plain"], times["moved"], extra={**cost})
@@ -87,26 +85,6 @@ def make_phase(
     return phase
 
 
-class Trainer:
-    """Steps as the training loop takes them."""
-
-    def __init__(self, phase: DualPhase) -> None:
-        self.phase, self.number = phase, 0
-        self.optimizer = make_optimizer(phase.config, phase.model)
-
-    def step(self) -> dict[str, Tensor]:
-        phase = self.phase
-        phase.model.train()
-        seed_torch(self.number)
-        logged = phase.gradients(phase.draw(self.number, 0, 1), Tensor.backward)
-        self.number += 1
-        parameters = [p for p in phase.model.parameters() if p.grad is not None]
-        torch.nn.utils.clip_grad_norm_(parameters, phase.config.clip)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        return logged
-
-
 def measure_adversary(options: argparse.Namespace) -> None:
     source, target = read_corpus(options.source), read_corpus(options.target)
     target = target.with_splits(train=subset(target.train, shots=options.shots, seed=1))
@@ -114,7 +92,7 @@ def measure_adversary(options: argparse.Namespace) -> None:
     for alpha in options.alpha:
         settings = {"variant": options.variant, "alpha": alpha, "balance": 0.0}
         phase = make_phase(source, target, options, settings)
-        trainer, told = Trainer(phase), []
+        trainer, told = Steps(phase), []
         for _ in range(options.steps):
             told.append(trainer.step()["adversary_accuracy"])
         accuracy = float(torch.stack(told[-50:]).mean())

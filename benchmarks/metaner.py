@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from common import Row, report, time_rivals
+from steps import Steps
 from torch import Tensor, nn
 
 from nershift.config import build
@@ -25,9 +26,7 @@ from nershift.methods.base import Setup
 from nershift.methods.metaner import MetaNER, MetaNEROptions
 from nershift.nn.model import TaggingModel
 from nershift.run import resolve
-from nershift.train.optim import make_optimizer
 from nershift.train.phase import Phase
-from nershift.train.seeding import seed_torch
 
 DOMAINS = ("news", "court", "sports", "travel", "market")
 SHARED = ("person", "place")
@@ -49,7 +48,8 @@ def measure(homogeneous: bool, options: argparse.Namespace) -> list[Row]:
     if homogeneous:
         sources = [c.mapped({t: "O" for t in c.types if t not in SHARED}) for c in sources]
     first, fd = (make_phase(sources, options, order=order) for order in ("first", "second-fd"))
-    runs = {"plain": Trainer(first, plain=True), "first": Trainer(first), "second-fd": Trainer(fd)}
+    plain = Steps(first, lambda batches: (first.model.loss(b) for b in batches.values()), cycle=20)
+    runs = {"plain": plain, "first": Steps(first, cycle=20), "second-fd": Steps(fd, cycle=20)}
     times = time_rivals({k: run.step for k, run in runs.items()}, options.device, options.seconds, warm_up=2)
     name = "one label space" if homogeneous else "a label space each"
     cost = {"cost": times["first"] / times["plain"], "limit": 2.5}
@@ -84,33 +84,6 @@ def make_phase(sources: list[Corpus], options: argparse.Namespace, **settings: A
     phase = method.pretrain()
     phase.model.to(options.device).train()
     return phase
-
-
-class Trainer:
-    """Steps as the training loop takes them."""
-
-    def __init__(self, phase: Phase, plain: bool = False) -> None:
-        self.phase, self.plain, self.number = phase, plain, 0
-        self.optimizer = make_optimizer(phase.config, phase.model)
-
-    def step(self) -> None:
-        phase = self.phase
-        seed_torch(self.number)
-        batches = phase.draw(self.number % 20, 0, 1)
-        self.number += 1
-        if not self.plain:
-            phase.gradients(batches, Tensor.backward)
-            self.update()
-            return
-        for batch in batches.values():
-            phase.model.loss(batch).backward()
-            self.update()
-
-    def update(self) -> None:
-        parameters = [p for p in self.phase.model.parameters() if p.grad is not None]
-        torch.nn.utils.clip_grad_norm_(parameters, self.phase.config.clip)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
 
 
 def disagreement(sources: list[Corpus], options: argparse.Namespace) -> float:
