@@ -59,6 +59,24 @@ def nearest_types(encoder: Encoder, ours: Sequence[str], theirs: Sequence[str]) 
     return {t: theirs[i] for t, i in zip(ours, likeness.argmax(1).tolist(), strict=True)}
 
 
+@torch.no_grad()
+def start_from_names(new: LabelAwareDecoder, encoder: Encoder, types: Sequence[str]) -> None:
+    """Let the tags of ``types`` first look for tokens whose states are like that of the type's name.
+
+    The token's part of a row in the classifier and in the draft becomes the name's state, as long as rows are there.
+    """
+    if len(types) < 2:  # one name alone has nothing to stand out from
+        return
+    vectors = dict(zip(types, _name_vectors(encoder, types), strict=True))
+    for layer in (new.project, new.draft):
+        part = layer.weight[:, : encoder.size]
+        length = part.norm(dim=1).mean()
+        for row, tag in enumerate(new.space.tags[1:], 1):
+            label = split_tag(tag)[1]
+            if label in vectors:
+                part[row] = length * vectors[label].to(part)
+
+
 def _name_vectors(encoder: Encoder, names: Sequence[str]) -> Tensor:
     """Mean states of the words of each name, at unit length, ``[N, H]``."""
     rows = [_words(name) for name in names]
@@ -95,9 +113,13 @@ def carry_over(new: LabelAwareDecoder, old: LabelAwareDecoder, origin: Mapping[s
         source = old.space.index.get(f"{letter}-{origin.get(label, '')}")
         if source is not None:
             pairs.append((row, source))
-    to, from_ = (torch.tensor(column, device=old.labels.weight.device) for column in zip(*pairs, strict=True))
+    to, from_ = (list(column) for column in zip(*pairs, strict=True))
     for layer in ("project", "draft"):
-        getattr(new, layer).weight[to] = getattr(old, layer).weight[from_]
-        getattr(new, layer).bias[to] = getattr(old, layer).bias[from_]
-    new.labels.weight[to] = old.labels.weight[from_]
-    new.labels.weight[-1] = old.labels.weight[-1]  # the start label
+        for part in ("weight", "bias"):
+            _copy_rows(getattr(getattr(new, layer), part), to, getattr(getattr(old, layer), part), from_)
+    _copy_rows(new.labels.weight, [*to, -1], old.labels.weight, [*from_, -1])  # the last is the start label
+
+
+def _copy_rows(new: Tensor, to: list[int], old: Tensor, from_: list[int]) -> None:
+    """The two may be on different devices: a decoder is made on the CPU, the old one is where it was trained."""
+    new[to] = old[from_].to(new.device)

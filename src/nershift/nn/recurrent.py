@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nershift.config import EncoderConfig, build, to_dict
+from nershift.nn.bidirectional import bidirectional
 from nershift.nn.chars import CharCNN
 from nershift.nn.encoder import Encoder
 from nershift.nn.subwords import SubwordTable
@@ -61,9 +61,7 @@ class RecurrentEncoder(Encoder):
 
     def contextualise(self, x: Tensor, lengths: Tensor) -> Tensor:
         """Recurrent states ``[B, L, size]`` of input features ``[B, L, F]``; zero under padding."""
-        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-        states, _ = pad_packed_sequence(self.recurrent(packed)[0], batch_first=True, total_length=x.shape[1])
-        return self.dropout(states)
+        return self.dropout(bidirectional(self.recurrent, x, lengths))
 
     def forward(self, **inputs: Tensor) -> Tensor:
         x = self.embed(inputs["rows"], inputs["chars"], inputs["where"])
