@@ -1,14 +1,15 @@
 """Adapting to every sentence at once against the loop that copies, steps, predicts and restores.
 
-Sentences of one length, K supports each, none shared, weights of a BERT of the given size, the bottom quarter of its
-layers and its embeddings frozen. Rows: prediction by each step rule, then the gradient of a meta-batch of 32 tasks with
-two inner steps each. `x plain` is the time of batched adaptation over that of plain prediction of the same sentences;
-the largest difference is that of the scores, relative to their norm (the loop in float32).
+Sentences of one length, K supports each, none shared, random weights of a BERT of the given size, the bottom quarter
+of its layers and its embeddings frozen. Rows: prediction by each step rule; with ``--meta`` the gradient of a
+meta-batch of 32 tasks with two inner steps each. `x plain` is the time of batched adaptation over that of plain
+prediction of the same sentences in the same precision; the largest difference is that of scores (or gradients),
+relative to their norm. The loop runs in float32 without TF32 and is timed on the first sentences.
 
-    python benchmarks/adaptation.py [--device cuda] [--base] [--json FILE] [--seconds 20]
+    python benchmarks/adaptation.py [--meta] [--device cuda] [--base] [--json FILE] [--seconds 3]
 
 ``--base`` is a BERT-base (12 x 768, length 64, 256 sentences); without it a small one that two CPU cores can bear.
-On a GPU every rule is also timed in bf16.
+On a GPU every rule is also timed in bf16 (autocast). Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from common import Row, report, time_rivals
@@ -30,6 +31,7 @@ from nershift.nn.ghost_layout import Layout
 from nershift.nn.step_rule import StepRule
 from nershift.nn.token_loss import mean_and_max
 
+T = TypeVar("T")
 K, TAGS, TASKS, STEPS = 2, 9, 32, 2
 RULES = {
     "SGD": StepRule("sgd", 1e-2),
@@ -44,10 +46,10 @@ class Sizes:
     layers: int = 4
     length: int = 32
     sentences: int = 16
-    in_loop: int = 4  # sentences on which the loop is timed
+    in_loop: int = 4  # sentences, or tasks, on which the loop is timed
 
 
-BASE = Sizes(hidden=768, layers=12, length=64, sentences=256, in_loop=32)
+BASE = Sizes(hidden=768, layers=12, length=64, sentences=256, in_loop=8)
 
 
 class Classifier(nn.Module):
@@ -152,65 +154,106 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--seconds", type=float, default=20.0, help="time for each row")
+    parser.add_argument("--seconds", type=float, default=3.0, help="time for each rule")
     parser.add_argument("--base", action="store_true")
+    parser.add_argument(
+        "--meta", action="store_true", help="gradients of a meta-batch instead of predictions"
+    )
     parser.add_argument("--adam-group", type=int, default=64, help="sentences at once for Adam")
     options = parser.parse_args()
     sizes = BASE if options.base else Sizes()
     torch.manual_seed(0)
     torch.set_float32_matmul_precision("highest")
-    model = Classifier(sizes).to(options.device).eval()
-    data = Data(model, sizes, options.device)
-    halves = (False, True) if options.device.startswith("cuda") else (False,)
-    rows = [predict(data, name, half, options) for name in RULES for half in halves]
-    rows += [meta(data, name, options) for name in RULES]
-    title = f"Adaptation, BERT {sizes.layers} x {sizes.hidden}, length {sizes.length}, K = {K}"
+    data = Data(Classifier(sizes).to(options.device).eval(), sizes, options.device)
+    rows = [row for name in RULES for row in (meta if options.meta else predict)(data, name, options)]
+    what = f"Meta-gradients, {STEPS} inner steps" if options.meta else "Adaptation"
+    title = f"{what}, BERT {sizes.layers} x {sizes.hidden}, length {sizes.length}, K = {K}"
     report(title, rows, "loop", options.device, options.json)
 
 
-def predict(data: Data, name: str, half: bool, options: argparse.Namespace) -> Row:
-    rule, n = RULES[name], data.sizes.sentences
+def precisions(device: str) -> dict[str, Callable[[], AbstractContextManager[Any]]]:
+    found: dict[str, Callable[[], AbstractContextManager[Any]]] = {"fp32": nullcontext}
+    if device.startswith("cuda"):
+        found["bf16"] = lambda: torch.autocast("cuda", torch.bfloat16)
+    return found
+
+
+def within(context: Callable[[], AbstractContextManager[Any]], run: Callable[[], T]) -> Callable[[], T]:
+    def inside() -> T:
+        with context():
+            return run()
+
+    return inside
+
+
+def predict(data: Data, name: str, options: argparse.Namespace) -> list[Row]:
+    rule, n, device = RULES[name], data.sizes.sentences, options.device
     group = n if rule.low_rank else min(n, options.adam_group)
 
-    def mixed() -> AbstractContextManager[Any]:
-        return torch.autocast(options.device, torch.bfloat16) if half else nullcontext()
-
-    def ours() -> Tensor:
-        with mixed():
-            return data.batched(rule, group)
-
     def plain() -> Tensor:
-        with torch.no_grad(), mixed():
+        with torch.no_grad():
             return data.model(data.query)
 
-    expected = data.loop(rule)
-    difference = float((ours()[: len(expected)] - expected).norm() / expected.norm())
-    effect = float((plain()[: len(expected)] - expected).norm() / expected.norm())
-    scale = n / data.sizes.in_loop
-    rivals: dict[str, Callable[[], object]] = {"loop": lambda: data.loop(rule), "ours": ours, "plain": plain}
-    times = time_rivals(rivals, options.device, options.seconds, warm_up=1)
-    extra = {
-        "x plain": times["ours"] / times["plain"],
-        "effect": effect,
-        "sentences/s": 1e3 * n / times["ours"],
-    }
-    label = f"predict {n}, {name}{', bf16' if half else ''}"
-    return Row(label, scale * times["loop"], times["ours"], difference, {**extra})
+    rivals: dict[str, Callable[[], Tensor]] = {"loop": lambda: data.loop(rule)}
+    for precision, context in precisions(device).items():
+        rivals[precision] = within(context, lambda: data.batched(rule, group))
+        rivals[f"plain {precision}"] = within(context, plain)
+    expected = rivals["loop"]()
+    effect = relative(rivals["plain fp32"]()[: len(expected)], expected)
+    found = {p: peak(rivals[p], device) for p in precisions(device)}
+    times = time_rivals(rivals, device, options.seconds, warm_up=1)
+    rows = []
+    for precision, (scores, memory) in found.items():
+        extra: dict[str, float | str] = {
+            "x plain": times[precision] / times[f"plain {precision}"],
+            "effect": effect,
+            "sentences/s": 1e3 * n / times[precision],
+            "peak GiB": memory,
+        }
+        difference = relative(scores[: len(expected)].float(), expected)
+        slow = times["loop"] * n / data.sizes.in_loop
+        rows.append(Row(f"predict {n}, {name}, {precision}", slow, times[precision], difference, extra))
+    return rows
 
 
-def meta(data: Data, name: str, options: argparse.Namespace) -> Row:
-    rule = RULES[name]
+def meta(data: Data, name: str, options: argparse.Namespace) -> list[Row]:
+    rule, device = RULES[name], options.device
     tasks = min(TASKS, data.sizes.sentences)
     group = tasks if rule.low_rank else min(tasks, options.adam_group)
-    expected = torch.cat([g.flatten() for g in data.meta_loop(rule, tasks)])
-    found = torch.cat([g.flatten() for g in data.meta_batched(rule, tasks, group)])
-    rivals = {
-        "loop": lambda: data.meta_loop(rule, tasks),
-        "ours": lambda: data.meta_batched(rule, tasks, group),
+    few = min(data.sizes.in_loop, tasks)
+    rivals: dict[str, Callable[[], list[Tensor]]] = {"loop": lambda: data.meta_loop(rule, few)}
+    for precision, context in precisions(device).items():
+        rivals[precision] = within(context, lambda: data.meta_batched(rule, tasks, group))
+    expected = flat(rivals["loop"]())
+    rows = []
+    found = {
+        p: flat(within(context, lambda: data.meta_batched(rule, few, group))())
+        for p, context in precisions(device).items()
     }
-    times = time_rivals(rivals, options.device, options.seconds, warm_up=1)
-    difference = float((found - expected).norm() / expected.norm())
-    return Row(f"meta-gradient of {tasks} tasks, {name}", times["loop"], times["ours"], difference)
+    memory = {p: peak(rivals[p], device)[1] for p in found}
+    times = time_rivals(rivals, device, options.seconds, warm_up=1)
+    for precision, gradient in found.items():
+        slow = times["loop"] * tasks / few
+        difference = relative(gradient, expected)
+        label = f"meta-gradient of {tasks} tasks, {name}, {precision}"
+        rows.append(Row(label, slow, times[precision], difference, {"peak GiB": memory[precision]}))
+    return rows
+
+
+def flat(tensors: list[Tensor]) -> Tensor:
+    return torch.cat([t.flatten() for t in tensors])
+
+
+def relative(found: Tensor, expected: Tensor) -> float:
+    return float((found - expected).norm() / expected.norm())
+
+
+def peak(run: Callable[[], T], device: str) -> tuple[T, float]:
+    """What it returns, and the GiB that a GPU held at most."""
+    if not device.startswith("cuda"):
+        return run(), 0.0
+    torch.cuda.reset_peak_memory_stats()
+    return run(), torch.cuda.max_memory_allocated() / 2**30
 
 
 if __name__ == "__main__":

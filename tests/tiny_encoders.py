@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,17 @@ _TEXT = [
 ]
 
 
-def make_encoder_folder(kind: str, folder: Path, seed: int = 0, size: int = 16, layers: int = 3) -> Path:
-    """``kind``: bert, distilbert, roberta or mpnet."""
+def make_encoder_folder(
+    kind: str, folder: Path, seed: int = 0, size: int = 16, layers: int = 3, text: Sequence[str] = _TEXT
+) -> Path:
+    """``kind``: bert, distilbert, roberta or mpnet; sub-words are those of ``text``."""
     import tokenizers
     import transformers
 
     torch.manual_seed(seed)
     special = ["<s>", "<pad>", "<unk>", "</s>", "<mask>"]
     # Written out, since a trained vocabulary differs from run to run.
-    words = {word for line in _TEXT for word in line.split()}
+    words = {word for line in text for word in line.split()}
     halves = {w[: (len(w) + 1) // 2] for w in words} | {
         f"##{w[(len(w) + 1) // 2 :]}" for w in words if len(w) > 1
     }

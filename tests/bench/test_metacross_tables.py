@@ -47,3 +47,31 @@ def test_what_shares_a_pretraining_and_a_result() -> None:
     assert {c.pretraining for c in table6} == {c.pretraining for c in table3}
     mapped = {c.target for c in table3 if c.config.get("options", {}).get("labels")}
     assert mapped == {"europeana_fr", "msra_zh"}
+
+
+def test_rates_are_chosen_on_english_dev_alone() -> None:
+    table = get_table("metacross-rates")
+    cells = table.cells(table.seeds)
+    assert table.seeds == (1,)
+    assert {(c.target, *c.sources) for c in cells} == {("conll2003_en", "conll2003_en")}
+    assert len({c.key for c in cells}) == len(cells)
+    for c in cells:
+        resolve(c.method, c.config)
+    adapted = {"dev": {"f1": 0.8}, "dev_adaptation": {"f1_before": 0.7, "tokens_changed": 0.1, "rate": 0.01}}
+    metrics = {"test": {"f1": 0.1}, **adapted}
+    assert [table.value(metrics, part) for part in table.parts] == [0.8, 0.7, 0.1, 0.01]
+    assert [table.value({"dev": {"f1": 0.8}}, part) for part in table.parts] == [0.8, 0.8, 0.0, 0.0]
+
+
+def test_what_adaptation_does_is_read_from_the_runs_of_the_other_tables() -> None:
+    table = get_table("metacross-adaptation")
+    assert {c.key for c in table.cells((1,))} <= {c.key for c in get_table("metacross-table4").cells((1,))}
+    metrics = {"test": {"f1": 0.6}, "test_adaptation": {"f1_before": 0.5, "tokens_changed": 0.02}}
+    assert [table.value(metrics, part) for part in table.parts] == [0.6, 0.5, 0.02]
+
+
+def test_base_and_metacross_are_trained_alike() -> None:
+    """The same steps, rate and precision, so that a difference is the method's."""
+    cells = get_table("metacross-table3").cells((1,))
+    assert len({str(resolve(c.method, c.config).pretrain) for c in cells}) == 1
+    assert len({str(resolve(c.method, c.config).encoder) for c in cells}) == 1

@@ -155,8 +155,8 @@ def test_entities_are_masked_anew_each_epoch(
     for epoch in range(2):
         masked = 0
         for i, sentence in enumerate(feed.sentences):
-            pieces = phase._ready(epoch, "query", i)
-            assert pieces == phase._ready(epoch, "query", i)
+            pieces = phase.feed.masked(epoch, "query", i)
+            assert pieces == phase.feed.masked(epoch, "query", i)
             inside = {at for span in sentence.spans for at in range(span.start, span.end)}
             gone = {at for at, (w, p) in enumerate(pieces.at) if pieces.ids[w][p] == hidden}
             assert gone <= inside
@@ -179,13 +179,13 @@ def test_what_is_masked(make_method: Make, source: Corpus, settings: dict[str, A
     several = 0
     for i, sentence in enumerate(word.feed.sentences):
         plain = word.model.encoder.prepare(sentence.tokens)
-        a, b = word._ready(0, "query", i), first._ready(0, "query", i)
+        a, b = word.feed.masked(0, "query", i), first.feed.masked(0, "query", i)
         assert a.at == b.at == plain.at  # masks change no position
         several += sum(row.count(hidden) for row in a.ids) - sum(row.count(hidden) for row in b.ids)
     assert several > 0
     support = word.feed.support.sentences[0]
-    assert first._ready(0, "support", 0).ids == first.model.encoder.prepare(support.tokens).ids
-    assert hidden in word._ready(0, "support", 0).ids[0]
+    assert first.feed.masked(0, "support", 0).ids == first.model.encoder.prepare(support.tokens).ids
+    assert hidden in word.feed.masked(0, "support", 0).ids[0]
 
 
 def test_masks_hide_tokens_in_every_window_that_shows_them(

@@ -261,3 +261,42 @@ def test_memory_estimate_grows_with_what_is_held() -> None:
     sgd, adam = StepRule("sgd"), StepRule("adam")
     assert adapt.task_bytes(layer, sgd, 20) == 2 * adapt.task_bytes(layer, sgd, 10)
     assert adapt.task_bytes(layer, adam, 10) > adapt.task_bytes(layer, sgd, 10)
+    assert 2 * adapt.task_bytes(layer, sgd, 10, "bf16") == adapt.task_bytes(layer, sgd, 10)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_half_precision_moves_scores_the_same_way(folders: dict[str, Path], rule: str) -> None:
+    """Of what a step does to the scores, bf16 keeps most; in the loop too, where weights change under autocast."""
+    model = make_model(folders["bert"], freeze_embeddings=True, freeze_layers=1)
+    plain = torch.cat([scores(model, batch(model, [q])[0])[0].detach() for q in QUERIES])
+    exact = torch.cat(by_copies(model, RULES[rule], 2)) - plain
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = torch.cat([scores(model, batch(model, [q])[0])[0].detach() for q in QUERIES]).float()
+        together = torch.cat(by_ghost(model, RULES[rule], 2)).float() - rounded
+        alone = []
+        for query, task in zip(QUERIES, TASKS, strict=True):
+            with stepped(model, RULES[rule], 2, batch(model, [SUPPORTS[i] for i in task])[0]):
+                alone.append(scores(model, batch(model, [query])[0])[0].detach().float())
+    for found in (together, torch.cat(alone) - rounded):
+        assert torch.nn.functional.cosine_similarity(found.flatten(), exact.flatten(), 0) > 0.95
+        assert found.norm() == pytest.approx(float(exact.norm()), rel=0.2)
+
+
+def test_the_adapter_in_half_precision(folders: dict[str, Path]) -> None:
+    model = make_model(folders["roberta"])
+    rule = StepRule("sgd", 0.5)
+    exact, half = (
+        Adapter(model, "k", rule, precision=p).predict(QUERIES, SUPPORTS, TASKS)
+        for p in ("fp32", "bf16")  # type: ignore[arg-type]
+    )
+    assert sum(a.spans == b.spans for a, b in zip(exact, half, strict=True)) >= 3
+    assert all(p.dtype == torch.float32 for p in model.parameters())
+
+
+def test_rows_of_a_task_that_lie_together_are_read_as_one() -> None:
+    together, apart = Layout([1] * 4, [[0, 1], [2, 3]]), Layout([1] * 4, [[0, 2], [1, 3]])
+    x, of_task = torch.randn(4, 3, 5), torch.tensor([[1.0], [2.0]])
+    assert together.folded(x).shape == (2, 6, 5)
+    assert apart.folded(x).shape == (4, 3, 5)
+    assert together.of_folded(of_task, 4) is of_task
+    assert apart.of_folded(of_task, 4).flatten().tolist() == [1, 2, 1, 2]

@@ -52,3 +52,10 @@ def test_encoders_by_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert find_encoder(str(folder)) == str(folder)
     assert find_encoder("bert-base-multilingual-cased") == "bert-base-multilingual-cased"
     assert SentenceVectors.load("mine", "words")(ROWS).shape == (4, 16)
+
+
+@pytest.mark.parametrize("pooling", ["cls", "words"])
+def test_a_sentence_longer_than_the_encoder_can_take(folder: Path, pooling: str) -> None:
+    vectors = SentenceVectors.load(str(folder), pooling)  # type: ignore[arg-type]
+    assert vectors.longest < 64  # the positions this one has
+    assert vectors([["Lindqvist"] * 90, ["Ada"]]).isfinite().all()

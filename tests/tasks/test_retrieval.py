@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -88,3 +93,28 @@ def test_memory_does_not_grow_with_the_index() -> None:
     top_k(unit(torch.randn(300, 4)).as_subclass(Watched), keys, 2, block=10_000)
     assert max(made) <= 10_000
     assert sum(made) == 300 * 5000
+
+
+_LARGE = """
+import resource, torch
+from nershift.tasks.retrieval import top_k, unit
+torch.set_num_threads(1)
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+keys, queries = unit(torch.randn(400_000, 16)), unit(torch.randn(400, 16))
+top_k(queries[:50], keys[:50_000], 2)  # threads and buffers that any product needs
+before = peak()
+rows, _ = top_k(queries, keys, 2)
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak is counted in other units")
+def test_a_large_index_needs_no_large_table() -> None:
+    """All similarities of this search would take 610 MiB."""
+    source = Path(__file__).resolve().parents[2] / "src"
+    path = os.pathsep.join([str(source), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", _LARGE], capture_output=True, text=True, env=os.environ | {"PYTHONPATH": path}
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 100

@@ -19,7 +19,8 @@ def adapt_sentences(
     if not sentences:
         return []
     tasks = support.search(sentences, model)[0].tolist()
-    adapter = Adapter(model, key, support.settings.rule, support.settings.memory, batched)
+    settings = support.settings
+    adapter = Adapter(model, key, settings.rule, settings.memory, batched, settings.precision)
     return adapter.predict(sentences, support.sentences, tasks)
 
 

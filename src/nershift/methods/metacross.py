@@ -11,14 +11,15 @@ from nershift.errors import ConfigError, SetupError
 from nershift.eval.metrics import score
 from nershift.methods.base import Method
 from nershift.methods.direct import PAPER, RELEASED, TokenMethod
-from nershift.nn.adapt import Adapter
+from nershift.nn.adapt import Adapter, Precision
 from nershift.nn.model import TaggingModel
 from nershift.nn.sentence_vectors import Pooling, SentenceVectors
 from nershift.nn.step_rule import RuleKind, StepRule
 from nershift.nn.support import Support, SupportSettings, own_vectors
 from nershift.nn.transformer import TransformerEncoder
 from nershift.train.phase import Phase
-from nershift.train.pseudo_tasks import Batched, Mask, PseudoTaskPhase, TaskFeed, TaskSettings
+from nershift.train.pseudo_tasks import Batched, PseudoTaskPhase, TaskSettings
+from nershift.train.task_feed import Mask, Masking, TaskFeed
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class MetaCrossOptions:
     adapt: bool = True  # adapt to each sentence before tagging it
     batched: Batched = "auto"  # tasks of a meta-batch at once where that pays; the gradient is the same
     memory: float = 4.0  # GiB for tasks at once, in training and in tagging
+    adapt_precision: Precision = "fp32"  # of the step for each sentence and of tagging after it
     labels: dict[str, str] = field(default_factory=dict)  # rename types of the sources; MISC: O drops MISC
 
 
@@ -131,14 +133,12 @@ class MetaCross(TokenMethod):
             steps=options.steps,
             weight=options.max_weight,
             scheduled=options.inner_schedule,
-            mask_rate=options.mask_rate,
-            mask=options.mask,
-            mask_support=options.mask_support,
             batched=options.batched,
             memory=options.memory,
         )
         made = (model, "shared", self._labelled(), config.batch_size, self.config.seed)
-        feed = TaskFeed(*made, support=lambda: self._made(model))
+        masking = Masking(options.mask_rate, options.mask, options.mask_support)
+        feed = TaskFeed(*made, support=lambda: self._made(model), masking=masking)
         return PseudoTaskPhase(
             "pretrain", model, config, {"tasks": feed}, self.config.seed, self.source_dev(), settings=settings
         )
@@ -158,7 +158,8 @@ class MetaCross(TokenMethod):
 
     def _settings(self) -> SupportSettings:
         o = self.options
-        return SupportSettings(o.neighbours, o.vectors, o.centre, self.rule(o.adapt_rate), o.memory)
+        rule = self.rule(o.adapt_rate)
+        return SupportSettings(o.neighbours, o.vectors, o.centre, rule, o.memory, o.adapt_precision)
 
     def support(self, model: TaggingModel, kept: Support | None = None) -> Support | None:
         if not self.options.adapt and self.setup.target is not None:
@@ -183,7 +184,8 @@ class MetaCross(TokenMethod):
         tasks = support.search(dev, model)[0].tolist()
 
         def f1(rule: StepRule) -> float:
-            adapter = Adapter(model, key, rule, self.options.memory)
+            options = self.options
+            adapter = Adapter(model, key, rule, options.memory, precision=options.adapt_precision)
             return score(dev, adapter.predict(dev, support.sentences, tasks)).f1
 
         return max([self.rule(rate) for rate in sorted(self.options.adapt_rates)], key=f1)

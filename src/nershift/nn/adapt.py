@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +21,8 @@ from nershift.nn.token_loss import mean_and_max, token_losses
 
 log = logging.getLogger(__name__)
 _MOST = 256  # sentences at once, however much memory there is
+_BUCKET = 16  # sub-words by which the lengths of supports are told apart
+Precision = Literal["fp32", "bf16"]
 
 
 def sentence_losses(model: TaggingModel, batch: Batch, weight: float = 0.0) -> Tensor:
@@ -40,12 +43,17 @@ def windows(prepared: Sequence[object]) -> list[int]:
     return [len(getattr(item, "ids", (0,))) for item in prepared]
 
 
-def task_bytes(model: nn.Module, rule: StepRule, positions: int) -> int:
+def task_bytes(model: nn.Module, rule: StepRule, positions: int, precision: Precision = "fp32") -> int:
     """About what one task with so many support positions holds at once."""
     sizes = [p.shape for p in trained(model) if p.ndim == 2 and len(p) < 20_000]
     kept = sum(sum(size) for size in sizes) * positions * 2
     formed = 0 if rule.low_rank else 4 * max(size[0] * size[1] for size in sizes)
-    return 4 * (kept + formed)
+    return (4 if precision == "fp32" else 2) * (kept + formed)
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether it is what CUDA or the CPU raises when memory is short."""
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 class Adapter:
@@ -56,6 +64,7 @@ class Adapter:
         rule: the step.
         memory: GiB that adapting many sentences at once may take; fewer are then adapted together.
         batched: take steps for many sentences at once. The results are those of the loop.
+        precision: ``bf16`` multiplies in half precision; weights stay as they are.
     """
 
     def __init__(
@@ -65,8 +74,10 @@ class Adapter:
         rule: StepRule,
         memory: float = 2.0,
         batched: bool = True,
+        precision: Precision = "fp32",
     ) -> None:
         self.model, self.key, self.rule, self.memory = model, key, rule, memory
+        self.precision = precision
         odd = uncovered(model) if batched else []
         if odd:
             log.warning("adapting one sentence at a time: no batched step for %s", ", ".join(odd[:3]))
@@ -79,18 +90,23 @@ class Adapter:
         was_training = self.model.training
         self.model.eval()
         prepared = {i: self.model.encoder.prepare(supports[i].tokens) for i in {i for t in tasks for i in t}}
+        pieces = {i: sum(map(len, getattr(item, "ids", ()))) for i, item in prepared.items()}
+        longest = [max((pieces[s] for s in task), default=0) for task in tasks]
         out = [query.with_spans(()) for query in queries]
-        order = sorted((i for i, q in enumerate(queries) if len(q)), key=lambda i: len(queries[i]))
+        # Sentences whose supports are about as long, since these are most of the work; then of like length.
+        order = [i for i, query in enumerate(queries) if len(query)]
+        order.sort(key=lambda i: (longest[i] // _BUCKET, len(queries[i])))
         limit = _MOST if self.batched else 1
         while order:
-            size = self._size(order, tasks, prepared, limit)
+            size = self._size([len(tasks[i]) * longest[i] for i in order[:limit]])
             part = order[:size]
             try:
-                found = self._predict(
-                    [queries[i] for i in part], supports, [tasks[i] for i in part], prepared
-                )
-            except RuntimeError as error:  # what CUDA and the CPU raise when memory is short
-                if not _is_memory(error):
+                with self._autocast():
+                    found = self._predict(
+                        [queries[i] for i in part], supports, [tasks[i] for i in part], prepared
+                    )
+            except RuntimeError as error:
+                if not is_out_of_memory(error):
                     raise
                 if size == 1:
                     raise ConfigError(
@@ -106,15 +122,17 @@ class Adapter:
         self.model.train(was_training)
         return out
 
-    def _size(
-        self, order: Sequence[int], tasks: Sequence[Sequence[int]], prepared: dict[int, object], limit: int
-    ) -> int:
-        """How many of the next sentences fit; the longest support decides."""
-        longest = size = 0
-        for i in order[:limit]:
-            pieces = [sum(map(len, getattr(prepared[s], "ids", ()))) for s in tasks[i]]
-            longest = max(longest, len(pieces) * max(pieces))
-            if size and (size + 1) * task_bytes(self.model, self.rule, longest) > self.memory * 2**30:
+    def _autocast(self) -> AbstractContextManager[Any]:
+        half = self.precision == "bf16"
+        return torch.autocast(self.model.device.type, torch.bfloat16) if half else nullcontext()
+
+    def _size(self, positions: Sequence[int]) -> int:
+        """How many of the next sentences fit, by positions of their supports; the longest decides."""
+        longest = size = each = 0
+        for count in positions:
+            if count > longest:
+                longest, each = count, task_bytes(self.model, self.rule, count, self.precision)
+            if size and (size + 1) * each > self.memory * 2**30:
                 break
             size += 1
         return size
@@ -165,6 +183,7 @@ def stepped(
         for p, grad in zip(parameters, grads, strict=True):
             p.grad = grad
         optimizer.step()
+        torch.clear_autocast_cache()  # else it goes on with the weights of before the step
     for p in parameters:
         p.grad = None
     try:
@@ -172,7 +191,4 @@ def stepped(
     finally:
         with torch.no_grad():
             torch._foreach_copy_(list[Tensor](parameters), before)
-
-
-def _is_memory(error: RuntimeError) -> bool:
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+        torch.clear_autocast_cache()

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nershift.nn.ghost_changes import Change, LinearChange, NormChange, Scores, Step, TableChange
+from nershift.nn.ghost_changes import Change, LinearChange, NormChange, Scores, TableChange
 from nershift.nn.ghost_layout import Layout
 from nershift.nn.step_rule import StepRule
 
@@ -49,7 +49,6 @@ class Ghost:
             for m in model.modules()
             if isinstance(m, _KINDS) and any(p.requires_grad for p in m.parameters(recurse=False))
         ]
-        self._steps: dict[nn.Module, list[Step]] = {}
         self._changes: dict[nn.Module, Change] = {}
         self._layout: Layout | None = None
         self._record: dict[nn.Module, list[tuple[Tensor, Tensor]]] | None = None
@@ -70,7 +69,7 @@ class Ghost:
         for undo in self._undo:
             undo()
         self._undo = []
-        self._steps, self._changes = {}, {}
+        self._changes = {}
 
     @contextmanager
     def reading(self, layout: Layout) -> Iterator[None]:
@@ -100,38 +99,41 @@ class Ghost:
             self._keep(calls, grads, layout)
 
     def _keep(self, calls: list[Any], grads: tuple[Tensor | None, ...], layout: Layout) -> None:
-        new: dict[nn.Module, list[Step]] = {}
-        last: tuple[Tensor | None, Tensor | None] = (None, None)  # layers that read the same share its rows
+        new: dict[nn.Module, list[tuple[Tensor, Tensor]]] = {}
+        last: tuple[Any, Tensor | None] = (None, None)  # layers that read the same share its rows
         for (layer, read, _), grad in zip(calls, grads, strict=True):
             if grad is None:
                 continue
-            flat = not isinstance(layer, nn.Embedding)
-            if read is not last[0]:
-                x = read.detach()
-                wide = (x.flatten(1, -2) if x.ndim > 2 else x[:, None]) if flat else x.flatten(1)
+            # A linear layer multiplied in the precision of its output; so do we, with what it read.
+            dtype = grad.dtype if isinstance(layer, nn.Linear) else read.dtype
+            if last[1] is None or read is not last[0] or last[1].dtype != dtype:
+                x = read.detach().to(dtype)
+                table = isinstance(layer, nn.Embedding)
+                wide = x.flatten(1) if table else x.flatten(1, -2) if x.ndim > 2 else x[:, None]
                 last = read, layout.of_tasks(wide, zero=False)
             assert last[1] is not None
             given = grad.flatten(1, -2) if grad.ndim > 2 else grad[:, None]
             new.setdefault(layer, []).append((last[1], layout.of_tasks(given)))
         for layer, parts in new.items():
             joint = parts[0] if len(parts) == 1 else tuple(torch.cat(x, 1) for x in zip(*parts, strict=True))
-            self._steps.setdefault(layer, []).append((joint[0], joint[1]))
-        self._changes = {layer: self._change(layer, steps) for layer, steps in self._steps.items()}
+            if layer not in self._changes:
+                self._changes[layer] = self._change(layer)
+            self._changes[layer].add(*joint)
 
-    def _change(self, layer: nn.Module, steps: list[Step]) -> Change:
+    def _change(self, layer: nn.Module) -> Change:
         if isinstance(layer, nn.Linear):
-            return LinearChange(layer, self.rule, steps, self._scores)
+            return LinearChange(layer, self.rule, self._scores)
         if isinstance(layer, nn.LayerNorm):
-            return NormChange(layer, self.rule, steps)
+            return NormChange(layer, self.rule)
         assert isinstance(layer, nn.Embedding)
-        return TableChange(layer, self.rule, steps)
+        return TableChange(layer, self.rule)
 
     def _after(self, layer: nn.Module, given: tuple[Tensor, ...], out: Tensor) -> Tensor:
         if self._layout is None:
             return out
         read = given[0]
         if layer in self._changes:
-            out = out + self._changes[layer](read, self._layout).to(out.dtype)
+            out = self._changes[layer](out, read, self._layout)
         if self._record is not None:
             self._record.setdefault(layer, []).append((read, out))
         return out

@@ -2,12 +2,13 @@
 
 One class a kind of layer. Each holds, for every step, what the layer read and what gradient its output received,
 by task; ``T`` tasks, ``P`` positions of a task's support, ``N`` rows of a batch to be read with the new weights.
+Rows of a task that lie together are read as one, so that nothing of a task is copied for each of its rows.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,62 +18,88 @@ from torch.nn.functional import embedding, layer_norm
 from nershift.nn.ghost_layout import Layout
 from nershift.nn.step_rule import StepRule
 
-Step = tuple[Tensor, Tensor]  # what was read [T, P, in], gradient of the output [T, P, out]
 _SMALL = 1024  # rows of a table whose gradient is formed for every task
 
 
 class Change(ABC):
-    """``change(x, layout)`` is to be added to what the layer makes of ``x [N, ..., in]``."""
+    """What the tasks' layers make of ``x [N, ..., in]``, given ``out``, what the shared layer makes of it."""
 
     @abstractmethod
-    def __call__(self, x: Tensor, layout: Layout) -> Tensor: ...
+    def add(self, read: Tensor, grad: Tensor) -> None:
+        """One more step of every task: what the layer read and the gradient of its output, [T, P, ...]."""
+
+    @abstractmethod
+    def __call__(self, out: Tensor, x: Tensor, layout: Layout) -> Tensor: ...
 
 
 def _trained(p: Tensor | None) -> bool:
     return p is not None and p.requires_grad
 
 
-def _vectors(rule: StepRule, grads: Sequence[Tensor]) -> Tensor:
-    """Changes of a bias or a norm, [T, H], from gradients of the same shape."""
-    return rule.change([g * rule.scale((g * g).sum(1, keepdim=True)) for g in grads])
+class _Vectors:
+    """Changes of a bias or a norm's scale, [T, H]."""
+
+    def __init__(self, rule: StepRule) -> None:
+        self.rule, self.grads = rule, list[Tensor]()
+
+    def add(self, grad: Tensor, dtype: torch.dtype) -> None:
+        if self.rule.clip:
+            grad = grad * self.rule.scale((grad * grad).sum(1, keepdim=True))
+        self.grads.append(grad)
+        self.change = self.rule.change(self.grads).to(dtype)
 
 
 class LinearChange(Change):
-    """SGD: the change of W is Σ g aᵀ over positions, applied as ``(x A) G``. Else it is formed, used, dropped."""
+    """SGD: W changes by Σ g aᵀ and the bias by Σ g over positions, applied as ``(x Aᵀ + 1) G``.
 
-    def __init__(self, module: nn.Linear, rule: StepRule, steps: Sequence[Step], scores: Scores) -> None:
+    Else the change of W is formed, used, dropped.
+    """
+
+    def __init__(self, module: nn.Linear, rule: StepRule, scores: Scores) -> None:
         self.rule, self.weight, self.scores = rule, module.weight, scores
-        self.bias = _vectors(rule, [g.sum(1) for _, g in steps]) if _trained(module.bias) else None
-        self.terms: list[Step] = []
-        if _trained(module.weight):
-            self.terms = [(a, g * self._factor(a, g)) for a, g in steps]
+        self.has_weight, has_bias = _trained(module.weight), _trained(module.bias)
+        # With clipping a weight's terms and a bias's have factors of their own; without, they share one pass.
+        self.lifted = has_bias and self.has_weight and rule.low_rank and not rule.clip
+        self.bias = _Vectors(rule) if has_bias and not self.lifted else None
+        self.steps: list[tuple[Tensor, Tensor, Tensor | None]] = []  # read, gradient, clipping [T, 1, 1]
 
-    def _factor(self, a: Tensor, g: Tensor) -> Tensor | float:
-        """The clipping factor; the norm of Σ g aᵀ comes from inner products of positions."""
-        rate = -self.rule.rate if self.rule.low_rank else 1.0
-        if not self.rule.clip:
-            return rate
-        square = ((a @ a.mT) * (g @ g.mT)).sum((1, 2))
-        return rate * self.rule.scale(square)[:, None, None]
-
-    def __call__(self, x: Tensor, layout: Layout) -> Tensor:
-        flat = x.flatten(1, -2) if x.ndim > 2 else x[:, None]  # [N, S, in]
-        if self.terms and self.rule.low_rank:
-            parts = [self.scores(flat, x, a, layout) @ layout.of_rows(g, len(x)) for a, g in self.terms]
-            out = torch.stack(parts).sum(0) if len(parts) > 1 else parts[0]
-        elif self.terms:
-            out = _Formed.apply(flat, lambda: layout.of_rows(self._formed(), len(x)))
-        else:
-            out = flat.new_zeros(*flat.shape[:2], len(self.weight))
+    def add(self, read: Tensor, grad: Tensor) -> None:
+        if self.has_weight:
+            self.steps.append((read, grad, self._factor(read, grad) if self.rule.clip else None))
         if self.bias is not None:
-            out = out + layout.of_rows(self.bias, len(x))[:, None]
-        return out.view(*x.shape[:-1], -1)
+            self.bias.add(grad.sum(1), grad.dtype)
+
+    def _factor(self, a: Tensor, g: Tensor) -> Tensor:
+        """The norm of Σ g aᵀ comes from inner products of positions."""
+        square = ((a @ a.mT) * (g @ g.mT)).sum((1, 2))
+        return self.rule.scale(square)[:, None, None].to(g.dtype)
+
+    def __call__(self, out: Tensor, x: Tensor, layout: Layout) -> Tensor:
+        made = layout.folded(out)
+        if self.steps and self.rule.low_rank:
+            for a, g, factor in self.steps:
+                found = self.scores(x, a, layout, float(self.lifted))  # [T, S, P]
+                if factor is not None:
+                    found = found * layout.of_folded(factor, len(x))
+                made = _added(made, found, layout.of_folded(g, len(x)), -self.rule.rate)
+        elif self.steps:
+            form = lambda: layout.of_folded(self._formed(), len(x))  # noqa: E731 - made anew in backward
+            made = made + _Formed.apply(layout.folded(x), form).to(out.dtype)
+        if self.bias is not None:
+            made = made + layout.of_folded(self.bias.change, len(x))[:, None]
+        return made.view(out.shape)
 
     def _formed(self) -> Tensor:
-        """[T, out, in], in single precision: Adam divides by what bf16 would round away."""
-        with torch.autocast(self.weight.device.type, enabled=False):
-            grads = [g.float().mT @ a.float() for a, g in self.terms]
-            return self.rule.change(grads, self.weight.detach())
+        """[T, out, in], in the precision of the gradients: a product is summed in single precision or better."""
+        grads = [g.mT @ a if factor is None else (g.mT @ a) * factor for a, g, factor in self.steps]
+        return self.rule.change(grads, self.weight.detach())
+
+
+def _added(out: Tensor, left: Tensor, right: Tensor, rate: float) -> Tensor:
+    """``out + rate · left @ right``, in place where nothing has to be kept for a backward pass."""
+    if out.requires_grad or left.requires_grad:
+        return torch.baddbmm(out, left, right, alpha=rate)
+    return out.baddbmm_(left, right, alpha=rate)
 
 
 class _Formed(torch.autograd.Function):
@@ -94,16 +121,18 @@ class Scores:
     """``x Aᵀ``, kept for the next layer: query, key and value projections read the same states."""
 
     def __init__(self) -> None:
-        self._seen: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._seen: list[tuple[Tensor, Tensor, float, Tensor]] = []
 
-    def __call__(self, flat: Tensor, x: Tensor, a: Tensor, layout: Layout) -> Tensor:
-        for seen_x, seen_a, found in self._seen:
-            if seen_x is x and seen_a is a:
+    def __call__(self, x: Tensor, a: Tensor, layout: Layout, lift: float) -> Tensor:
+        """[T, S, P], with ``lift`` added: what a position adds by the bias beside the weight."""
+        for seen_x, seen_a, seen_lift, found in self._seen:
+            if seen_x is x and seen_a is a and seen_lift == lift:
                 return found
         if self._seen and self._seen[0][0] is not x:
             self._seen = []
-        found = flat @ layout.of_rows(a, len(x)).mT  # [N, S, P]
-        self._seen.append((x, a, found))
+        found = layout.folded(x).to(a.dtype) @ layout.of_folded(a, len(x)).mT
+        found = found + lift if lift else found
+        self._seen.append((x, a, lift, found))
         return found
 
     def clear(self) -> None:
@@ -111,38 +140,49 @@ class Scores:
 
 
 class NormChange(Change):
-    def __init__(self, module: nn.LayerNorm, rule: StepRule, steps: Sequence[Step]) -> None:
+    def __init__(self, module: nn.LayerNorm, rule: StepRule) -> None:
         self.module = module
-        scales = [(g * self._centred(a)).sum(1) for a, g in steps] if _trained(module.weight) else []
-        shifts = [g.sum(1) for _, g in steps] if _trained(module.bias) else []
-        self.scale = _vectors(rule, scales) if scales else None  # [T, H]
-        self.shift = _vectors(rule, shifts) if shifts else None
+        self.scale = _Vectors(rule) if _trained(module.weight) else None
+        self.shift = _Vectors(rule) if _trained(module.bias) else None
+
+    def add(self, read: Tensor, grad: Tensor) -> None:
+        if self.scale is not None:
+            self.scale.add((grad * self._centred(read)).sum(1), grad.dtype)
+        if self.shift is not None:
+            self.shift.add(grad.sum(1), grad.dtype)
 
     def _centred(self, x: Tensor) -> Tensor:
         return layer_norm(x, self.module.normalized_shape, eps=self.module.eps)
 
-    def __call__(self, x: Tensor, layout: Layout) -> Tensor:
-        wide = (len(x), *[1] * (x.ndim - 2), -1)
-        out = torch.zeros_like(x)
+    def __call__(self, out: Tensor, x: Tensor, layout: Layout) -> Tensor:
+        made = layout.folded(out)
         if self.scale is not None:
-            out = self._centred(x) * layout.of_rows(self.scale, len(x)).view(wide)
+            centred = layout.folded(self._centred(x)).to(out.dtype)
+            made = torch.addcmul(made, centred, layout.of_folded(self.scale.change, len(x))[:, None])
         if self.shift is not None:
-            out = out + layout.of_rows(self.shift, len(x)).view(wide)
-        return out
+            made = made + layout.of_folded(self.shift.change, len(x))[:, None]
+        return made.view(out.shape)
 
 
 class TableChange(Change):
     """Embeddings. A small table's gradient is formed; of a large one only the rows that are looked up."""
 
-    def __init__(self, module: nn.Embedding, rule: StepRule, steps: Sequence[Step]) -> None:
+    def __init__(self, module: nn.Embedding, rule: StepRule) -> None:
         self.rule, self.weight, self.padding = rule, module.weight, module.padding_idx
-        self.steps = [(ids, g * self._factor(ids, g)) for ids, g in steps]
         self.small = len(self.weight) <= _SMALL
+        self.steps: list[tuple[Tensor, Tensor]] = []  # ids [T, P] and gradients [T, P, H] of a large table
+        self.grads: list[Tensor] = []  # [T, V, H] each, of a small one
         self.table: Tensor | None = None
-        if self.small:
-            grads = [self._dense(ids, g) for ids, g in steps]
-            grads = [g * rule.scale((g * g).sum((1, 2)))[:, None, None] for g in grads]
-            self.table = rule.change(grads, self.weight.detach())  # [T, V, H]
+
+    def add(self, read: Tensor, grad: Tensor) -> None:
+        if not self.small:
+            self.steps.append((read, grad * self._factor(read, grad) if self.rule.clip else grad))
+            return
+        dense = self._dense(read, grad)
+        if self.rule.clip:
+            dense = dense * self.rule.scale((dense * dense).sum((1, 2)))[:, None, None]
+        self.grads.append(dense)
+        self.table = self.rule.change(self.grads, self.weight.detach())  # [T, V, H]
 
     def _dense(self, ids: Tensor, g: Tensor) -> Tensor:
         tasks, rows = len(ids), len(self.weight)
@@ -160,20 +200,21 @@ class TableChange(Change):
             same = same & (left != self.padding)[:, :, None]
         return same.to(self.weight.dtype)
 
-    def _factor(self, ids: Tensor, g: Tensor) -> Tensor | float:
-        if not self.rule.clip or len(self.weight) <= _SMALL:
-            return 1.0
+    def _factor(self, ids: Tensor, g: Tensor) -> Tensor:
         square = (self._same(ids, ids) * (g @ g.mT)).sum((1, 2))
         return self.rule.scale(square)[:, None, None]
 
-    def __call__(self, x: Tensor, layout: Layout) -> Tensor:
-        flat = x.flatten(1)  # [N, S]
+    def __call__(self, out: Tensor, x: Tensor, layout: Layout) -> Tensor:
+        return out + self._found(x.flatten(1), layout).view(out.shape).to(out.dtype)
+
+    def _found(self, flat: Tensor, layout: Layout) -> Tensor:
+        """[N, S] → [N, S, H]"""
+        rows = len(flat)
         if self.table is not None:
-            tasks = layout.of_rows(torch.arange(len(self.table), device=x.device), len(x))
-            at = flat + len(self.weight) * tasks[:, None]
-            return embedding(at, self.table.flatten(0, 1)).view(*x.shape, -1)
+            tasks = layout.of_rows(torch.arange(len(self.table), device=flat.device), rows)
+            return embedding(flat + len(self.weight) * tasks[:, None], self.table.flatten(0, 1))
         grads = [
-            self._same(flat, layout.of_rows(ids, len(x))) @ layout.of_rows(g, len(x)).to(self.weight.dtype)
+            self._same(flat, layout.of_rows(ids, rows)) @ layout.of_rows(g, rows).to(self.weight.dtype)
             for ids, g in self.steps
         ]  # [N, S, H] each
-        return self.rule.change(grads, embedding(flat, self.weight.detach())).view(*x.shape, -1)
+        return self.rule.change(grads, embedding(flat, self.weight.detach()))

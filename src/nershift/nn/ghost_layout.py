@@ -24,12 +24,11 @@ class Layout:
         self, counts: Sequence[int], tasks: Sequence[Sequence[int]], device: torch.device | str = "cpu"
     ) -> None:
         starts = [0, *accumulate(counts)]
-        in_windows = [[row for s in task for row in range(starts[s], starts[s + 1])] for task in tasks]
         self.tasks, self.windows = len(tasks), starts[-1]
-        self._rows = {
-            self.windows: _Rows(in_windows, self.windows, device),
-            len(counts): _Rows(tasks, len(counts), device),
-        }
+        self._rows = {len(counts): _Rows(tasks, len(counts), device)}
+        if self.windows != len(counts):
+            in_windows = [[row for s in task for row in range(starts[s], starts[s + 1])] for task in tasks]
+            self._rows[self.windows] = _Rows(in_windows, self.windows, device)
 
     def of_tasks(self, x: Tensor, zero: bool = True) -> Tensor:
         """[R, P, ...] → [T, P', ...]: what the rows of each task hold, one after another.
@@ -51,6 +50,16 @@ class Layout:
             return x
         return x[found.task]
 
+    def folded(self, x: Tensor) -> Tensor:
+        """[R, ..., H] → [T, S, H] where the rows of each task lie together, else [R, S, H]."""
+        rows = self._rows[len(x)]
+        return x.reshape(self.tasks if rows.in_order else len(x), -1, x.shape[-1])
+
+    def of_folded(self, x: Tensor, rows: int) -> Tensor:
+        """[T, ...] → what each row of what :meth:`folded` made of ``rows`` rows finds at its task."""
+        found = self._rows[rows]
+        return x if found.in_order or found.task is None else x[found.task]
+
 
 class _Rows:
     def __init__(self, tasks: Sequence[Sequence[int]], rows: int, device: torch.device | str) -> None:
@@ -59,9 +68,13 @@ class _Rows:
         valid = torch.tensor([[i < len(task) for i in range(wide)] for task in tasks])
         self.full = bool(valid.all())
         self.in_order = self.full and index.flatten().tolist() == list(range(rows))
-        self.index, self.valid = index.to(device), valid.to(device)
+        # Rows that lie as they are needed have no use for tables; copies to a GPU do not wait for it.
+        place = "cpu" if self.in_order else device
+        self.index, self.valid = (x.to(place, non_blocking=True) for x in (index, valid))
         # Where a row serves several tasks it is only learned from, and this table is not asked.
-        task = torch.zeros(rows, dtype=torch.long)
+        owner = [0] * rows
         for number, members in enumerate(tasks):
-            task[list(members)] = number
-        self.task = None if self.in_order and wide == 1 else task.to(device)
+            for row in members:
+                owner[row] = number
+        alone = self.in_order and wide == 1
+        self.task = None if alone else torch.tensor(owner).to(device, non_blocking=True)

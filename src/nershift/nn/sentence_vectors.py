@@ -24,7 +24,10 @@ class SentenceVectors:
     """
 
     def __init__(self, model: Any, tokenizer: Any, pooling: Pooling, longest: int = 128) -> None:
-        self.model, self.tokenizer, self.pooling, self.longest = model, tokenizer, pooling, longest
+        self.model, self.tokenizer, self.pooling = model, tokenizer, pooling
+        # Some families count positions from behind the padding id.
+        positions = getattr(model.config, "max_position_embeddings", None) or longest + 1
+        self.longest = min(longest, positions - 1 - (tokenizer.pad_token_id or 0))
 
     @classmethod
     def load(cls, name: str, pooling: Pooling) -> SentenceVectors:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from nershift.data.spans import Sentence
 from nershift.errors import CheckpointError
+from nershift.nn.adapt import Precision
 from nershift.nn.model import TaggingModel
 from nershift.nn.sentence_vectors import Pooling, SentenceVectors
 from nershift.nn.step_rule import StepRule
@@ -32,6 +33,7 @@ class SupportSettings:
     centre: bool = False  # take the mean vector away before comparing
     rule: StepRule = field(default_factory=StepRule)
     memory: float = 2.0  # GiB for adapting many sentences at once
+    precision: Precision = "fp32"  # of the step and of tagging after it
 
 
 @dataclass(frozen=True)
@@ -80,12 +82,12 @@ class Support:
         """Numbers and similarities of the neighbours of each sentence, [n, K]."""
         maker = self.vectors or own_vectors(model)
         vectors = unit(maker.to(model.device)([s.tokens for s in sentences]), self.centre)
-        return top_k(vectors, self.index, self.settings.neighbours)
+        return top_k(vectors.to(model.device), self.index, self.settings.neighbours)
 
-    def tasks(self) -> list[list[int]]:
-        """The neighbours of each indexed sentence among the others (eq. 4)."""
-        own = torch.arange(len(self.sentences))
-        return top_k(self.index, self.index, self.settings.neighbours, own)[0].tolist()
+    def tasks(self, device: torch.device | str = "cpu") -> list[list[int]]:
+        """The neighbours of each indexed sentence among the others (eq. 4), computed on ``device``."""
+        vectors, own = self.index.to(device), torch.arange(len(self.sentences), device=device)
+        return top_k(vectors, vectors, self.settings.neighbours, own)[0].tolist()
 
     def save(self, folder: Path) -> None:
         rows = [

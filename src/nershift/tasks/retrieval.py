@@ -46,12 +46,12 @@ def top_k(
 
     Args:
         queries: unit vectors, [Q, H].
-        keys: unit vectors, [N, H], on the same device.
+        keys: unit vectors, [N, H]; on another device than the queries, they are brought there block by block.
         banned: for each query one key that it must not find (itself), or -1; [Q].
         block: similarities held at once; the result does not depend on it.
 
     Returns:
-        Numbers of keys and their similarities, both [Q, k].
+        Numbers of keys and their similarities, both [Q, k], where the queries are.
 
     Raises:
         SetupError: when there are fewer keys to find than ``k``.
@@ -87,7 +87,7 @@ def _search(
     best = _Best(len(queries), k, queries)
     size = max(1, block // len(queries))
     for start in range(0, len(keys), size):
-        scores = queries @ keys[start : start + size].T
+        scores = queries @ keys[start : start + size].to(queries.device).T
         if banned is not None:
             _ban(scores, banned, start)
         best.add(scores, start)
@@ -110,9 +110,12 @@ def _among_themselves(vectors: Tensor, k: int, banned: Tensor, block: int) -> tu
 
 
 def _ban(scores: Tensor, banned: Tensor, start: int) -> Tensor:
-    at = (banned >= start) & (banned < start + scores.shape[1])
-    scores[at.nonzero()[:, 0], banned[at] - start] = float("-inf")
-    return scores
+    """Strikes one key of each row, where it is among these columns; without waiting for a GPU."""
+    at = banned - start
+    inside = (at >= 0) & (at < scores.shape[1])
+    at = at.clamp(0, scores.shape[1] - 1)[:, None]
+    found = scores.gather(1, at)
+    return scores.scatter_(1, at, found.masked_fill(inside[:, None], float("-inf")))
 
 
 class _Best:

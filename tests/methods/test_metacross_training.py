@@ -1,0 +1,170 @@
+"""Meta-training of MetaCross as it runs: short memory, half precision, masks, resuming."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from nershift.config import merge
+from nershift.data.corpus import Corpus
+from nershift.errors import ConfigError
+from nershift.run import transfer
+from nershift.train.journal import Journal
+from nershift.train.loop import Interrupted, Loop
+from nershift.train.phase import Phase
+from nershift.train.processes import Processes
+from nershift.train.pseudo_tasks import PseudoTaskPhase
+from nershift.train.task_feed import hide
+from tiny_encoders import make_encoder_folder
+
+pytest.importorskip("transformers")
+Make = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = make_encoder_folder("bert", tmp_path_factory.mktemp("bert"))
+    transformer = {"name": str(folder), "freeze_layers": 1, "max_pieces": 24, "overlap": 8}
+    return {
+        "device": "cpu",
+        "encoder": {"transformer": transformer, "chars": {"use": False}, "dropout": 0.0},
+        "pretrain": {"batch_size": 8, "max_steps": 7, "epochs": 9, "lr": 0.01},
+        "options": {"rule": "sgd", "inner_rate": 0.01, "adapt_rate": 0.01},
+    }
+
+
+@pytest.fixture
+def make(make_method: Make, make_corpus: Make, settings: dict[str, Any]) -> Make:
+    source = make_corpus("news", train=30, dev=8, test=0)
+
+    def phase(over: Any = None) -> PseudoTaskPhase:
+        made = make_method("metacross", [source], settings=merge(settings, over or {})).pretrain()
+        assert isinstance(made, PseudoTaskPhase)
+        return made
+
+    return phase
+
+
+def gradients(phase: PseudoTaskPhase, step: int = 0) -> dict[str, Tensor]:
+    phase.model.eval()  # no dropout, whose masks differ between a batch and its halves
+    phase.model.zero_grad()
+    phase.gradients(phase.draw(step, 0, 1), Tensor.backward)
+    return {n: p.grad.clone() for n, p in phase.model.named_parameters() if p.grad is not None}
+
+
+def short_of_memory(phase: PseudoTaskPhase, room: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Let groups of more than ``room`` tasks fail in the middle; returns the sizes that are tried."""
+    tried, whole = list[int](), PseudoTaskPhase._queries_after_steps
+
+    def short(self: PseudoTaskPhase, query: Any, support: Any) -> Tensor:
+        tried.append(len(query))
+        loss = whole(self, query, support)
+        if len(query) > room:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return loss
+
+    monkeypatch.setattr(PseudoTaskPhase, "_queries_after_steps", short)
+    return tried
+
+
+@pytest.mark.parametrize("rule", ["sgd", "adam"])
+def test_the_meta_batch_halves_itself(make: Make, monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
+    over = {"options": {"rule": rule, "batched": "always"}}
+    expected = [gradients(make(over), step) for step in range(2)]
+    phase = make(over)
+    tried = short_of_memory(phase, 2, monkeypatch)
+    found = [gradients(phase, step) for step in range(2)]
+    assert tried == [8, 4, 2, 2, 4, 2, 2, *[2] * 4]  # what was learned of memory in one step serves the next
+    for a, b in zip(found, expected, strict=True):
+        assert set(a) == set(b)
+        for name, value in b.items():
+            torch.testing.assert_close(a[name], value, rtol=1e-3, atol=1e-5 + 1e-3 * float(value.abs().max()))
+
+
+def test_a_task_that_does_not_fit(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    phase = make()
+    short_of_memory(phase, 0, monkeypatch)
+    with pytest.raises(ConfigError, match="one task do not fit") as error:
+        gradients(phase)
+    assert error.value.place == "options.memory"
+
+
+def test_other_errors_are_not_taken_for_short_memory(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Tensor:
+        raise RuntimeError("shapes do not match")
+
+    monkeypatch.setattr(PseudoTaskPhase, "_queries_after_steps", broken)
+    with pytest.raises(RuntimeError, match="shapes"):
+        gradients(make())
+
+
+@pytest.mark.parametrize("batched", ["always", "never"])
+@pytest.mark.parametrize("rule", ["sgd", "adam"])
+def test_meta_gradients_in_half_precision(make: Make, rule: str, batched: str) -> None:
+    over = {
+        "pretrain": {"precision": "bf16"},
+        "options": {"rule": rule, "inner_rate": 1e-3, "batched": batched},
+    }
+    exact, half = make(over), make(over)
+    expected = gradients(exact)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = gradients(half)
+    assert all(g.dtype == torch.float32 for g in found.values())
+    a, b = (torch.cat([grads[n].flatten() for n in expected]) for grads in (found, expected))
+    assert torch.nn.functional.cosine_similarity(a, b, 0) > 0.98
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_hiding_in_ready_features_is_preparing_with_masks(make: Make, whole: bool) -> None:
+    phase = make()
+    encoder = phase.model.encoder
+    sentences = [s.tokens for s in phase.feed.sentences]
+    sentences.append(tuple(["Ada", "flew", "from", "Leeds", "to", "Porto", "."] * 5))  # several windows
+    for n, tokens in enumerate(sentences):
+        hidden = {i for i in range(len(tokens)) if (i + n) % 3 == 0} | {len(tokens) - 1}
+        for some in (hidden, set()):
+            expected = encoder.prepare(tokens, some, whole)
+            found = hide(encoder, tokens, encoder.prepare(tokens), some, whole)
+            assert (found.ids, found.at) == (expected.ids, expected.at)
+
+
+def run_loop(phase: Phase, folder: Path, stop_after: int | None = None) -> dict[str, Tensor]:
+    folder.mkdir(exist_ok=True)
+    with Processes("cpu") as processes, Journal(folder, quiet=True) as journal:
+        loop = Loop(phase, folder, processes, journal)
+        processes.stop_asked = lambda: loop.progress.step == stop_after  # type: ignore[method-assign]
+        loop.run()
+    return {n: p.detach().clone() for n, p in phase.model.named_parameters()}
+
+
+@pytest.mark.parametrize(
+    "over", [{}, {"options": {"rule": "adam", "batched": "always"}}, {"pretrain": {"precision": "bf16"}}]
+)
+def test_a_resumed_run_ends_with_the_same_weights(make: Make, tmp_path: Path, over: dict[str, Any]) -> None:
+    over = merge({"encoder": {"dropout": 0.2}}, over)  # masks of states and of entities are drawn anew
+    whole = run_loop(make(over), tmp_path / "whole")
+    for stop in (2, 5):
+        with pytest.raises(Interrupted):
+            run_loop(make(over), tmp_path / "cut", stop_after=stop)
+    resumed = run_loop(make(over), tmp_path / "cut")
+    assert all(torch.equal(resumed[n], value) for n, value in whole.items())
+
+
+def test_training_learns(make_corpus: Make, settings: dict[str, Any], tmp_path: Path) -> None:
+    """Loss falls, F1 on dev rises, and the run tells what its step for each sentence did."""
+    source = make_corpus("news", train=60, dev=20, test=0)
+    target = Corpus("ward", make_corpus("clinic", train=10, dev=6, test=8).mapped({"drug": "O"}).splits)
+    config = merge(settings, {"pretrain": {"max_steps": 96, "epochs": 12, "precision": "bf16"}})
+    config = merge(config, {"options": {"adapt_rates": [0.01, 0.1], "adapt_precision": "bf16"}})
+    run = transfer("metacross", target, [source], out=tmp_path / "r", config=config, quiet=True, report=False)
+    with Journal(run.folder, quiet=True) as journal:
+        told = [e for e in journal.entries() if e["phase"] == "pretrain"]
+    assert told[-1]["loss"] < 0.8 * told[0]["loss"]
+    assert run.metrics["phases"]["pretrain"]["dev_f1"] > 0.4 > told[0]["dev_f1"]
+    assert run.metrics["test_adaptation"]["rate"] in (0.01, 0.1)
+    assert set(run.metrics["test_adaptation"]) >= {"f1_before", "tokens_changed"}
