@@ -18,6 +18,7 @@ from nershift.data.corpus import Corpus
 from nershift.data.raw import RawText
 from nershift.data.spans import Sentence
 from nershift.deploy.adaptive import share_changed
+from nershift.deploy.calibrated import before_and_after
 from nershift.deploy.tagger import Tagger
 from nershift.errors import CheckpointError, ConfigError, SetupError
 from nershift.eval.metrics import score, sentence_counts
@@ -144,7 +145,7 @@ def transfer(
         tagger = Tagger(model, meta, support=support)
         if processes.main:
             task.keep(folder)
-            told = {"phases": phases, "remarks": task.remarks()}
+            told = {"phases": phases, "remarks": task.remarks(), **task.measures(model)}
             _write_results(folder, tagger, setup, identity, told, time.monotonic() - began)
             _round_off(folder, report)
         processes.wait()
@@ -328,15 +329,22 @@ def _write_results(
         "version": __version__,
     }
     batch_size = setup.config.train.eval_batch_size
+    tagger.model.decoder(tagger.key).temperature = 1.0
+    if splits.get("dev") and get_method(setup.config.method).uses_target_labels:
+        tagger.calibrate(splits["dev"], batch_size)
+    metrics["calibration"] = dict(tagger.meta.get("calibration", {}))
     for name in ("dev", "test"):
         if gold := splits.get(name):
-            pred = tagger.tag_sentences(gold, batch_size)
+            pred, raw = tagger.tag_twice(gold, batch_size)
             if tagger.support is not None:
                 plain, pred = pred, tagger.adapt_sentences(gold)
                 metrics[f"{name}_adaptation"] = {
                     "f1_before": score(gold, plain).f1,
                     "tokens_changed": share_changed(plain, pred),
+                    "rate": tagger.support.settings.rule.rate,
                 }
+            plainly = raw if tagger.support is None else None
+            metrics["calibration"][name] = before_and_after(gold, plainly, pred)
             interval = bootstrap_f1(sentence_counts(gold, pred))
             metrics[name] = score(gold, pred).to_dict() | {"interval": [interval.low, interval.high]}
             if name == "test":

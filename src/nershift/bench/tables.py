@@ -23,6 +23,7 @@ class Table:
         ours: the row that every other one is tested against.
         parts: columns that one run fills, each behind the column of its place; ``value`` reads them.
         value: what a table shows of a run's metrics, given the part, as a fraction of 100.
+        best: whether the best seed is shown too, because the paper prints best runs.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Table:
     seeds: tuple[int, ...] = (1, 2, 3)
     parts: tuple[str, ...] = ("",)
     value: Callable[[Mapping[str, Any], str], float] = lambda metrics, part: metrics["test"]["f1"]
+    best: bool = False
 
     def layout(self) -> tuple[list[str], list[str]]:
         """Rows and columns in the order of the cells."""

@@ -12,7 +12,20 @@ from rich.logging import RichHandler
 from rich.markup import escape
 
 from nershift import __version__
-from nershift.cli import bench, builtin, dapt, data, score, states, train, use
+from nershift.cli import (
+    bench,
+    builtin,
+    dapt,
+    data,
+    export,
+    labelling,
+    score,
+    serve,
+    states,
+    thresholds,
+    train,
+    use,
+)
 from nershift.errors import NershiftError
 
 app = typer.Typer(
@@ -39,7 +52,7 @@ def _options(
     pass
 
 
-for module in (data, builtin, train, dapt, score, states, use, bench):
+for module in (data, builtin, train, dapt, score, states, use, thresholds, labelling, serve, export, bench):
     module.register(app)
 
 

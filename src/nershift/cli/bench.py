@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast, get_args
 
 import typer
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table as RichTable
 
-from nershift.errors import SetupError
+from nershift.errors import ConfigError, SetupError
 
 bench = typer.Typer(no_args_is_help=True, help="Every table and figure of the papers: list, run, show.")
 
@@ -18,7 +19,9 @@ HEAD = """# Results
 
 Made by `nershift bench show --markdown` from the files in `results/`, each of which holds its settings, seed, data
 hashes, scores, machine and a hash of the code that ran. Ours: mean ± standard deviation of strict span F1 on test
-over the seeds that were run; *paper*: as printed there. `docs/findings.md` says what we make of it.
+over the seeds that were run, with the 95% interval of the mean; *paper*: as printed there, with ours minus theirs;
+*minus best other*: against the best other row of the column, by approximate randomisation over the sentences of all
+seeds. `docs/findings.md` says what we make of it.
 
 """
 
@@ -27,15 +30,28 @@ Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Number of seeds.")]
 
 
 @bench.command("list")
-def list_() -> None:
-    """Name every experiment with its size."""
+def list_(out: Results = Path("results")) -> None:
+    """Name every experiment with its methods, corpora, seeds and an estimate of what it costs on one GPU.
+
+    Hours are of an H200 that sixteen runs share, from steps and corpus sizes; finished runs in --out correct them.
+    """
+    from nershift.bench.costs import Rates, total
     from nershift.bench.tables import tables
 
-    shown = RichTable("name", "what", "runs", "corpora", box=None, header_style="bold")
+    rates = Rates.learn(out)
+    shown = RichTable(box=None, header_style="bold", padding=(0, 1, 1, 0))
+    for column in ("name", "what"):
+        shown.add_column(column, no_wrap=column == "name")
+    for column in ("runs", "done", "seeds", "hours", "left"):
+        shown.add_column(column, justify="right", no_wrap=True)
     for table in tables().values():
-        cells = table.cells(table.seeds)
-        corpora = {c.target for c in cells} | {s for c in cells for s in c.sources}
-        shown.add_row(table.name, table.title, str(len({c.key for c in cells})), str(len(corpora)))
+        cells = list({c.key: c for c in table.cells(table.seeds)}.values())
+        corpora = dict.fromkeys(name for c in cells for name in (c.target, *c.sources))
+        left = [c for c in cells if not c.path(out).exists()]
+        what = f"{table.title}\n[dim]{', '.join(dict.fromkeys(c.method for c in cells))}\n{', '.join(corpora)}[/]"
+        hours = [f"{total(some, rates).seconds / 3600:.2f}" for some in (cells, left)]
+        counts = len(cells), len(cells) - len(left), len(table.seeds)
+        shown.add_row(table.name, what, *map(str, counts), *hours)
     Console().print(shown)
 
 
@@ -52,17 +68,37 @@ def run(
     minutes: Annotated[
         float, typer.Option("--minutes", help="Stop after so long; what is done is kept.")
     ] = 0,
+    by: Annotated[
+        str,
+        typer.Option("--by", help="Finish table after table, or the first seed of all tables first (seed)."),
+    ] = "table",
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            "--ray", help="Run on the Ray cluster at this address (auto: of this machine; local: a new one)."
+        ),
+    ] = None,
 ) -> None:
     """Run the cells that have no result yet, many at once; resumes after any interruption."""
-    from nershift.bench.pool import run_grid
+    from nershift.bench.plan import By
+    from nershift.bench.pool import MakePool, run_grid
     from nershift.bench.tables import get_table
 
     cells = [c for name in names for c in get_table(name).cells(range(1, seeds + 1))]
     cells = [c for c in cells if not only or {c.method, c.target} & set(only)]
-    outcome = run_grid(cells, out, work, workers=workers, minutes=minutes)
-    Console(stderr=True).print(
-        f"{outcome.done} results in {out}, {len(outcome.failed)} failed, {outcome.left} left"
-    )
+    order = cast(By, by)
+    if order not in get_args(By):
+        raise ConfigError(f"found '{by}'", place="--by", expected=" | ".join(get_args(By)))
+    pool: MakePool | None = None
+    if ray is not None:
+        from nershift.bench.ray_pool import RayPool
+
+        pool = partial(RayPool, address=ray)
+    outcome = run_grid(cells, out, work, workers=workers, minutes=minutes, by=order, pool=pool)
+    console = Console(stderr=True)
+    console.print(f"{outcome.done} results in {out}, {len(outcome.failed)} failed, {outcome.left} left")
+    if outcome.smaller:
+        console.print("out of memory, ran smaller:\n  " + "\n  ".join(outcome.smaller), markup=False)
     if outcome.failed:
         raise SetupError(
             "some runs failed:\n  " + "\n  ".join(outcome.failed), fix=f"see {out}/failed, then run again"
@@ -72,19 +108,36 @@ def run(
 @bench.command("show")
 def show(
     names: Annotated[list[str] | None, typer.Argument(help="Experiments; default: all.")] = None,
-    seeds: Seeds = 3,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", min=1, help="Number of seeds; default: each table's own.")
+    ] = None,
     out: Results = Path("results"),
     plain: Annotated[bool, typer.Option("--markdown", help="Print Markdown source.")] = False,
 ) -> None:
-    """Ours beside the paper's, cell by cell."""
+    """Ours beside the paper's, cell by cell: mean, sd, interval, difference, significance, rule of selection."""
     from nershift.bench.show import markdown
     from nershift.bench.tables import get_table, tables
 
-    text = HEAD + "\n".join(markdown(get_table(n), out, range(1, seeds + 1)) for n in names or tables())
+    chosen = range(1, seeds + 1) if seeds else None
+    text = HEAD + "\n".join(markdown(get_table(n), out, chosen) for n in names or tables())
     if plain:
         typer.echo(text)
     else:
         Console().print(Markdown(text))
+
+
+@bench.command("report")
+def report(
+    names: Annotated[list[str] | None, typer.Argument(help="Experiments; default: all.")] = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder to write report.html into.")] = Path("report"),
+    results: Annotated[Path, typer.Option("--results", help="Folder of result files.")] = Path("results"),
+    plain: Annotated[bool, typer.Option("--markdown", help="Also write report.md.")] = False,
+) -> None:
+    """All results as one page that needs no network: tables, curves, sweeps, ranks, mistakes, examples."""
+    from nershift.bench.report import write
+
+    for path in write(results, out, names, plain):
+        typer.echo(str(path))
 
 
 def register(app: typer.Typer) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
 
 from nershift.data.spans import Sentence
-from nershift.data.tokenizer import sentences as split_sentences
-from nershift.data.tokenizer import tokenize
 from nershift.deploy.adaptive import adapt_sentences, neighbours
+from nershift.deploy.calibrated import Calibration, calibrate, tag_twice
+from nershift.deploy.entities import Entity, place_entities, split_texts
 from nershift.errors import CheckpointError
 from nershift.nn.model import TaggingModel
 from nershift.nn.store import load_model, save_model
@@ -18,26 +17,6 @@ from nershift.nn.support import Neighbour, Support
 
 TARGET = "target"
 _CACHE_LIMIT = 200_000  # distinct word forms kept between calls
-
-
-@dataclass(frozen=True)
-class Entity:
-    """Characters ``start:end`` of the text are an entity of type ``label``; ``score`` is its probability."""
-
-    start: int
-    end: int
-    label: str
-    text: str
-    score: float
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "start": self.start,
-            "end": self.end,
-            "label": self.label,
-            "text": self.text,
-            "score": self.score,
-        }
 
 
 class Tagger:
@@ -60,6 +39,7 @@ class Tagger:
     ) -> None:
         self.model, self.meta, self.key = model.eval(), dict(meta or {}), key
         self.support = support  # labelled sentences to adapt to, where the method keeps some
+        self.folder: Path | None = None  # where it was loaded from
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -76,7 +56,24 @@ class Tagger:
                 expected="the folder of a run that was trained for a target",
                 fix=f"adapt it first: nershift adapt --from {folder} --target CORPUS --out DIR",
             )
-        return cls(model.to(device), meta, support=Support.load(Path(folder)))
+        tagger = cls(model.to(device), meta, support=Support.load(Path(folder)))
+        tagger.folder = Path(folder)
+        return tagger
+
+    @classmethod
+    def from_pretrained(
+        cls, name: str | Path, revision: str | None = None, token: str | None = None, device: str = "cpu"
+    ) -> Tagger:
+        """:meth:`load` from a folder, or from a repository on the hub (its name, such as ``me/clinic-ner``)."""
+        from nershift.deploy.hub import fetch
+
+        return cls.load(fetch(name, revision, token), device)
+
+    def push_to_hub(self, repo_id: str, *, license: str, **options: Any) -> str:
+        """Upload the tagger with a model card; see :func:`nershift.deploy.hub.push` for the options."""
+        from nershift.deploy.hub import push
+
+        return push(self, repo_id, license=license, **options)
 
     def save(self, folder: str | Path) -> None:
         if self.support is not None:
@@ -95,15 +92,9 @@ class Tagger:
 
     def tag_texts(self, texts: Sequence[str], adapt: bool = False) -> list[list[Entity]]:
         """Entities of each text; with ``adapt``, each sentence is tagged by weights of its own."""
-        parts, owner = _split(texts)
-        out: list[list[Entity]] = [[] for _ in texts]
+        parts, owner = split_texts(texts)
         tagged = self.adapt_sentences(parts) if adapt else self.tag_sentences(parts)
-        for sentence, (number, start) in zip(tagged, owner, strict=True):
-            assert sentence.offsets is not None
-            for span in sentence.spans:
-                a, b = start + sentence.offsets[span.start][0], start + sentence.offsets[span.end - 1][1]
-                out[number].append(Entity(a, b, span.label, texts[number][a:b], span.score or 0.0))
-        return out
+        return place_entities(texts, tagged, owner)
 
     def tag_tokens(self, rows: Iterable[Sequence[str]]) -> list[Sentence]:
         return self.tag_sentences([Sentence.of(tokens) for tokens in rows])
@@ -111,6 +102,26 @@ class Tagger:
     def tag_sentences(self, sentences: Sequence[Sentence], batch_size: int = 128) -> list[Sentence]:
         """The same sentences with predicted spans in place of whatever spans they had."""
         tagged = self.model.predict(self.key, sentences, batch_size, confidence=True)
+        self.model.encoder.forget_beyond(_CACHE_LIMIT)
+        return tagged
+
+    def calibrate(self, sentences: Sequence[Sentence], batch_size: int = 128) -> Calibration | None:
+        """Fit the temperature of the confidences to labelled sentences that were not trained on.
+
+        It changes scores, never entities. The tagger keeps it, with thresholds for precisions, when it is saved.
+        """
+        found = calibrate(self.model, self.key, sentences, batch_size)
+        self.meta.pop("calibration", None)
+        if found is not None:
+            told = found.to_dict()
+            self.meta["calibration"] = {k: told[k] for k in ("temperature", "thresholds")}
+        return found
+
+    def tag_twice(
+        self, sentences: Sequence[Sentence], batch_size: int = 128
+    ) -> tuple[list[Sentence], list[Sentence]]:
+        """:meth:`tag_sentences`, and the same entities with the scores they had without a temperature."""
+        tagged = tag_twice(self.model, self.key, sentences, batch_size)
         self.model.encoder.forget_beyond(_CACHE_LIMIT)
         return tagged
 
@@ -134,7 +145,7 @@ class Tagger:
 
     def neighbours(self, text: str | Sentence) -> list[list[Neighbour]]:
         """What :meth:`adaptive` learns from before it reads each sentence of the text, nearest first."""
-        sentences = _split([text])[0] if isinstance(text, str) else [text]
+        sentences = split_texts([text])[0] if isinstance(text, str) else [text]
         return neighbours(self.model, self._need_support(), sentences)
 
     def _need_support(self) -> Support:
@@ -146,17 +157,3 @@ class Tagger:
                 fix="tag without adaptation, or train one: nershift transfer --method metacross …",
             )
         return self.support
-
-
-def _split(texts: Sequence[str]) -> tuple[list[Sentence], list[tuple[int, int]]]:
-    """The sentences of all texts, and for each its text's number and the character at which it starts."""
-    parts: list[Sentence] = []
-    owner: list[tuple[int, int]] = []
-    for number, text in enumerate(texts):
-        for start, end in split_sentences(text):
-            piece = text[start:end]
-            offsets = tokenize(piece)
-            if offsets:
-                parts.append(Sentence.of((piece[a:b] for a, b in offsets), (), piece, offsets))
-                owner.append((number, start))
-    return parts, owner

@@ -90,4 +90,6 @@ class CRFDecoder(Decoder):
     @torch.no_grad()
     def confidences(self, states: Tensor, mask: Tensor, spans: Sequence[Sequence[Span]]) -> list[list[float]]:
         """Exact probabilities of the spans under the CRF, whatever the rest of the sentence is."""
-        return span_probabilities(self.project(states), *self.chain(), mask, self.space, spans)
+        emissions = widened(self.project(states)) / self.temperature
+        steps, starts, ends = (scores / self.temperature for scores in self.chain())
+        return span_probabilities(emissions, steps, starts, ends, mask, self.space, spans)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-Array = NDArray[Any]
+from nershift.nn.crf_arrays import trace
 
 
 def viterbi(
@@ -35,22 +31,8 @@ def viterbi(
         torch.add(before.t()[:, :, None], moves[:, None, :], out=room)
         torch.amax(room, 0, out=row)
         row.add_(step)
-    paths, scores = _trace(*(x.cpu().numpy() for x in (best, moves, ends.detach().float(), mask)))
+    paths, scores = trace(*(x.cpu().numpy() for x in (best, moves, ends.detach().float(), mask)))
     return torch.from_numpy(paths).to(mask.device), torch.from_numpy(scores).to(mask.device)
-
-
-def _trace(best: Array, moves: Array, ends: Array, mask: Array) -> tuple[Array, Array]:
-    """Walk back through best scores [L, B, C]; NumPy on the CPU because each step is tiny."""
-    rows, last = np.arange(len(mask)), np.maximum(mask.sum(1) - 1, 0)
-    into = np.ascontiguousarray(moves.T)  # [after, before]
-    ended = best[last, rows] + ends  # [B, C]
-    final = tag = ended.argmax(1)
-    paths = np.empty(mask.shape, np.int64)
-    paths[:, -1] = tag
-    for t in range(len(best) - 2, -1, -1):
-        tag = np.where(mask[:, t + 1], (best[t] + into[tag]).argmax(1), final)
-        paths[:, t] = tag
-    return np.where(mask, paths, 0), ended[rows, final]
 
 
 def n_best(

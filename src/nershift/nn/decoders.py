@@ -22,18 +22,23 @@ class Decoder(nn.Module, ABC):
 
     Masks are left aligned: True for the tokens of a sentence, False for the padding behind them. Whatever
     stands in states or tags under padding has no effect.
+
+    ``temperature`` divides all scores where :meth:`confidences` turns them into probabilities, and nowhere else: it
+    changes how sure a tagger says it is, never what it tags or learns.
     """
 
     def __init__(self, space: LabelSpace, size: int) -> None:
         super().__init__()
         self.space = space
         self.project = nn.Linear(size, len(space))
+        self.temperature = 1.0
 
     kind: ClassVar[str]
 
     def describe(self) -> dict[str, Any]:
         """JSON values from which :func:`make_decoder` makes a decoder of the same shape."""
-        return {"kind": self.kind, "types": list(self.space.types), "scheme": self.space.scheme}
+        told = {"kind": self.kind, "types": list(self.space.types), "scheme": self.space.scheme}
+        return told if self.temperature == 1.0 else told | {"temperature": self.temperature}
 
     @abstractmethod
     def loss(self, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
@@ -88,12 +93,6 @@ def make_decoder(
     raise ConfigError(
         f"there is no decoder '{kind}'{nearest(kind, DECODERS)}", expected=f"one of: {', '.join(DECODERS)}"
     )
-
-
-def span_tags(space: LabelSpace, span: Span) -> list[int]:
-    """The tag ids a span's tokens carry when nothing touches it on the left."""
-    size = span.end - span.start
-    return space.encode([Span(0, size, span.label)], size)
 
 
 def cut(ids: Tensor, mask: Tensor) -> list[list[int]]:

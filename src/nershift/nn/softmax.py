@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from nershift.data.labels import LabelSpace
+from nershift.data.labels import LabelSpace, span_tags
 from nershift.data.spans import Span
 from nershift.nn.crf_search import viterbi
-from nershift.nn.decoders import Decoder, cut, span_tags, widened
+from nershift.nn.decoders import Decoder, cut, widened
 
 
 class SoftmaxDecoder(Decoder):
@@ -62,7 +62,7 @@ class SoftmaxDecoder(Decoder):
     @torch.no_grad()
     def confidences(self, states: Tensor, mask: Tensor, spans: Sequence[Sequence[Span]]) -> list[list[float]]:
         """The product of the probabilities of the span's tags, as if tokens were independent."""
-        scores = self.log_probabilities(states).cpu()
+        scores = functional.log_softmax(self.log_probabilities(states) / self.temperature, -1).cpu()
         return [
             [float(row[torch.arange(s.start, s.end), span_tags(self.space, s)].sum().exp()) for s in mine]
             for row, mine in zip(scores, spans, strict=True)

@@ -15,6 +15,7 @@ from nershift.nn.lm_features import LMFeatureEncoder
 from nershift.nn.model import TaggingModel
 from nershift.nn.recurrent import RecurrentEncoder
 from nershift.nn.shared_private import SharedPrivateEncoder
+from nershift.nn.side_by_side import SideBySideEncoder
 from nershift.nn.transformer import TransformerEncoder
 from nershift.storage import load_tensors, save_tensors, write_text
 
@@ -23,6 +24,7 @@ ENCODERS: dict[str, type[Encoder]] = {
     "lm-features": LMFeatureEncoder,
     "recurrent": RecurrentEncoder,
     "shared-private": SharedPrivateEncoder,
+    "side-by-side": SideBySideEncoder,
     "transformer": TransformerEncoder,
 }
 
@@ -90,6 +92,8 @@ def _rebuild(description: Mapping[str, Any], folder: Path) -> TaggingModel:
         )
         for key, d in description["decoders"].items()
     }
+    for key, decoder in decoders.items():
+        decoder.temperature = float(description["decoders"][key].get("temperature", 1.0))
     return TaggingModel(encoder, decoders)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from nershift.data.spans import Sentence, Span
 from nershift.eval.analysis import KINDS, Example
+from nershift.eval.calibration import Reliability
 from nershift.eval.metrics import Counts
 from nershift.report.model import RunReport
 
@@ -26,6 +27,7 @@ class Table:
     """Cells are ready to show; the first ``words`` columns hold words, the others right-aligned numbers.
 
     ``share`` names a column of percentages that a rendering may also draw as bars; ``key`` is its anchor.
+    ``below`` are numbers of rows that only say more of the row above them.
     """
 
     key: str
@@ -35,6 +37,7 @@ class Table:
     words: int = 1
     note: str = ""
     share: int | None = None
+    below: frozenset[int] = frozenset()
     minor: bool = False  # reference material: a rendering may fold it away
 
 
@@ -96,7 +99,8 @@ def headline(report: RunReport) -> list[tuple[str, str]]:
 def tables(report: RunReport) -> list[Table]:
     """All tables the report has material for, in reading order."""
     made = [_comparisons(report), _curves(report), _overall(report), _types(report)]
-    made += [_kinds(report), _confusions(report), _familiarity(report), _states(report)]
+    made += [_kinds(report), _confusions(report), _familiarity(report)]
+    made += [_reliability(report), _thresholds(report), _states(report)]
     made += [_log(report), _config(report)]
     return [table for table in made if table is not None and table.rows]
 
@@ -153,6 +157,45 @@ def _familiarity(report: RunReport) -> Table | None:
     return Table(
         "familiarity", "Mentions seen and unseen in training", ("mention", *_HEADERS), rows, note=note
     )
+
+
+def calibration_lines(report: RunReport) -> dict[str, Reliability]:
+    """Reliability before and after temperature: on test, or where there is none on dev."""
+    parts = report.calibration.get("test") or report.calibration.get("dev") or {}
+    found = {name: Reliability.from_dict(part) for name, part in parts.items() if part["n"]}
+    temperature = report.calibration.get("temperature")
+    if temperature is None:  # never fitted: both are the same
+        return {"as trained": found["after"]} if "after" in found else {}
+    names = {"before": "as trained", "after": f"temperature {temperature:.2f}"}
+    return {names[name]: part for name, part in found.items()}
+
+
+def _reliability(report: RunReport) -> Table | None:
+    rows = []
+    for split in ("dev", "test"):
+        for name, part in report.calibration.get(split, {}).items():
+            if report.calibration.get("temperature") is None and name == "before":
+                continue
+            which = f"{split}, {'as trained' if name == 'before' else 'as kept'}"
+            rows.append((which, percent(part["ece"]), f"{part['nll']:.4f}", str(part["n"])))
+    note = (
+        "ECE: mean gap between confidence and share that is right over ten bins. Log loss: lower is better."
+    )
+    headers = ("entities of", "ECE", "log loss", "found")
+    return Table("reliability", "Reliability of confidences", headers, tuple(rows), note=note)
+
+
+def _thresholds(report: RunReport) -> Table | None:
+    rows = []
+    for row in report.calibration.get("thresholds", ()):
+        if row["confidence"] is None:
+            rows.append((percent(row["precision"]), "none", "–", "–", "–"))
+            continue
+        shares = (percent(row["found"]), percent(row["low"]), percent(row["kept"]))
+        rows.append((percent(row["precision"]), f"{row['confidence']:.3f}", *shares))
+    note = "Chosen on dev so that each precision is reached with 95 % confidence; use with --min-confidence."
+    headers = ("precision of at least", "threshold", "found", "lower bound", "kept")
+    return Table("thresholds", "Thresholds for a precision", headers, tuple(rows), note=note)
 
 
 def _comparisons(report: RunReport) -> Table | None:

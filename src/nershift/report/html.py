@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
@@ -17,6 +18,7 @@ _WHAT = {
     "comparisons": "F1 of each system with its interval.",
     "curves": "F1 against the amount of labelled data, with intervals.",
     "errors": "Share of spans that are correct, wrong in one way or another, missed, or spurious.",
+    "reliability": "How often entities are right that have a given confidence; the dotted line is what they say.",
     "states": "Mean shared states of source and target sentences on a plane.",
     "log": "Values logged during training.",
 }
@@ -27,29 +29,37 @@ def render(report: RunReport) -> str:
     svgs, hint = _plots(report)
     sections = [_section(table, svgs.get(table.key, "")) for table in tables(report) if not table.minor]
     examples = report.analysis.examples if report.analysis else ()
-    labels = sorted({span.label for e in examples for o in e.outcomes for span in (o.gold, o.pred) if span})
-    tints = {label: i % TINTS for i, label in enumerate(labels)}
+    tints = tints_of(examples)
     if examples:
-        items = "".join(_example(example, tints) for example in examples)
+        items = "".join(example_html(example, tints) for example in examples)
         sections.append(f'<section id="examples"><h2>Examples</h2>{items}</section>')
     sections += [_section(table, svgs.get(table.key, "")) for table in tables(report) if table.minor]
     method = f'<p class="method">{escape(report.method)}</p>' if report.method else ""
     verdict = f'<p class="verdict">{escape(report.verdict)}</p>' if report.verdict else ""
     notes = "".join(f"<p>{escape(note)}</p>" for note in report.notes)
+    header = f"{method}<h1>{escape(report.title)}</h1>{verdict}{_numbers(report)}{notes}{hint}"
+    return document(report.title, header, sections)
+
+
+def document(title: str, header: str, sections: Sequence[str], wide: bool = False) -> str:
+    """A whole page around parts that are HTML already; ``wide`` gives large tables more room."""
+    main = '<main class="wide">' if wide else "<main>"
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(report.title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
-        f"<header>{method}<h1>{escape(report.title)}</h1>{verdict}{_numbers(report)}{notes}{hint}</header>\n"
-        + "\n".join(sections)
-        + "\n</main>\n</body>\n</html>\n"
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{main}\n"
+        f"<header>{header}</header>\n" + "\n".join(sections) + "\n</main>\n</body>\n</html>\n"
     )
 
 
 def save(report: RunReport, path: str | Path) -> None:
     """Write the page; the file appears whole or not at all."""
+    write_page(path, render(report))
+
+
+def write_page(path: str | Path, page: str) -> None:
     # A lone surrogate has no UTF-8 form; a reader sees its number instead.
-    write_text(Path(path), render(report).encode("utf-8", "backslashreplace").decode("utf-8"))
+    write_text(Path(path), page.encode("utf-8", "backslashreplace").decode("utf-8"))
 
 
 def _plots(report: RunReport) -> tuple[dict[str, str], str]:
@@ -61,6 +71,12 @@ def _plots(report: RunReport) -> tuple[dict[str, str], str]:
         return {}, f'<p class="hint">No plots: {escape(missing.found)}. {escape(missing.fix)}</p>'
 
 
+def tints_of(examples: Sequence[Example]) -> dict[str, int]:
+    """Which of the tints of the page each label of the examples has."""
+    labels = sorted({span.label for e in examples for o in e.outcomes for span in (o.gold, o.pred) if span})
+    return {label: i % TINTS for i, label in enumerate(labels)}
+
+
 def _numbers(report: RunReport) -> str:
     numbers = headline(report)
     if not numbers:
@@ -70,18 +86,22 @@ def _numbers(report: RunReport) -> str:
 
 
 def _section(table: Table, svg: str) -> str:
-    figure = ""
-    if svg:
-        what = escape(_WHAT[table.key])
-        labelled = svg.replace("<svg", f'<svg aria-label="{what}"', 1)
-        figure = f"<figure>{labelled}<figcaption>{what}</figcaption></figure>"
-    body = _table(table)
+    figure = figure_html(svg, _WHAT[table.key]) if svg else ""
+    body = table_html(table)
     if table.minor:
         body = f"<details><summary>{len(table.rows)} rows</summary>{body}</details>"
     return f'<section id="{table.key}"><h2>{escape(table.title)}</h2>{figure}{body}</section>'
 
 
-def _table(table: Table) -> str:
+def figure_html(svg: str, what: str) -> str:
+    """A drawing with a caption that also names it to those who cannot see it."""
+    labelled = svg.replace("<svg", f'<svg aria-label="{escape(what)}"', 1)
+    return f"<figure>{labelled}<figcaption>{escape(what)}</figcaption></figure>"
+
+
+def table_html(table: Table) -> str:
+    """A table in a box of its own, which scrolls where the page is too narrow for it."""
+
     def cell(tag: str, i: int, text: str) -> str:
         if i < table.words:
             return f'<{tag} class="w">{escape(text)}</{tag}>'
@@ -90,14 +110,18 @@ def _table(table: Table) -> str:
         return f"<{tag}>{escape(text)}</{tag}>"
 
     head = "".join(cell("th", i, header) for i, header in enumerate(table.headers))
-    rows = "".join(f"<tr>{''.join(cell('td', i, c) for i, c in enumerate(row))}</tr>" for row in table.rows)
+    rows = ""
+    for n, row in enumerate(table.rows):
+        told = ' class="below"' if n in table.below else ""
+        rows += f"<tr{told}>{''.join(cell('td', i, c) for i, c in enumerate(row))}</tr>"
     note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
     return (
         f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>{note}'
     )
 
 
-def _example(example: Example, tints: dict[str, int]) -> str:
+def example_html(example: Example, tints: dict[str, int]) -> str:
+    """Gold and found spans of a sentence below each other, or one line where all is right."""
     lines = ""
     for role, sentence, marks in example_lines(example):
         words = entities(sentence, tints, marks)

@@ -7,6 +7,7 @@
      "token_scores": Scores.to_dict() | null, "analysis": Analysis.to_dict() | null,
      "comparisons": [{"name", "mean", "low", "high", "n", "note"}],
      "curves": [{"name", "xs", "ys", "lo", "hi"}], "curve_axes": [x, y],
+     "calibration": {"temperature", "thresholds", "dev": {"before", "after"}, "test": {...}}, all of it optional,
      "states": [{"name", "source": [[x, y]], "target": [[x, y]], "a_distance", "picture"}],
      "log": [{"phase", "step", "epoch", ...}], "config": {...}}
 """
@@ -81,6 +82,7 @@ class RunReport:
     comparisons: tuple[ComparisonRow, ...] = ()
     curves: tuple[Curve, ...] = ()
     curve_axes: tuple[str, str] = ("labelled sentences", "F1")
+    calibration: Mapping[str, Any] = field(default_factory=dict)
     states: tuple[StateMap, ...] = ()
     log: tuple[Mapping[str, Any], ...] = ()
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -121,6 +123,7 @@ class RunReport:
             "comparisons": [asdict(row) for row in self.comparisons],
             "curves": [{k: list(v) if k != "name" else v for k, v in asdict(c).items()} for c in self.curves],
             "curve_axes": list(self.curve_axes),
+            "calibration": dict(self.calibration),
             "states": [asdict(found) for found in self.states],
             "log": [dict(entry) for entry in self.log],
             "config": dict(self.config),
@@ -142,6 +145,7 @@ class RunReport:
                 Curve(c["name"], *(tuple(c[k]) for k in ("xs", "ys", "lo", "hi"))) for c in row["curves"]
             ),
             curve_axes=(row["curve_axes"][0], row["curve_axes"][1]),
+            calibration=row.get("calibration", {}),
             states=tuple(map(StateMap.from_dict, row.get("states", ()))),
             log=tuple(row["log"]),
             config=row["config"],

@@ -18,9 +18,23 @@ STYLE = (
 body { margin: 0; background: var(--paper); color: var(--ink);
   font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif; }
 main { max-width: 46rem; margin: 0 auto; padding: 2.5rem 1.25rem 4rem; }
+main.wide { max-width: 64rem; }
+.wide .scroll td:first-child, .wide .scroll th:first-child { position: sticky; left: 0; background: var(--paper); }
+.wide section > p, .wide li, .wide h2, .wide h3, .wide .note { max-width: 46rem; }
 h1 { font-size: 1.7rem; line-height: 1.2; font-weight: 650; margin: 0 0 .6rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.05rem; font-weight: 650; margin: 2.6rem 0 .7rem; padding-top: .9rem;
   border-top: 1px solid var(--line); }
+h1.paper { margin: 3.5rem 0 0; padding-bottom: .3rem; border-bottom: 2px solid var(--accent); }
+h1.paper + section h2 { border-top: 0; margin-top: .6rem; }
+h3 { font-size: .92rem; font-weight: 650; margin: 1.3rem 0 .4rem; }
+.papers { display: flex; flex-wrap: wrap; gap: .4rem 1.1rem; }
+.papers a { color: var(--accent); }
+section > p, section li { font-size: .88rem; overflow-wrap: anywhere; }
+section ul { padding-left: 1.1rem; }
+.below td { color: var(--soft); font-size: .78rem; border-bottom: 0; padding-top: 0; padding-bottom: .1rem; }
+.below .w { padding-left: .9rem; white-space: nowrap; }
+tr:has(+ .below) td { border-bottom: 0; }
+tr:not(.below) td { border-top: 1px solid var(--line); }
 .method { margin: 0 0 .2rem; color: var(--accent); font-size: .85rem; letter-spacing: .04em; }
 .verdict { font-size: 1.1rem; margin: 0 0 1rem; }
 .hint { border-left: 3px solid var(--wrong); padding: .3rem .8rem; background: var(--panel); }
@@ -41,6 +55,7 @@ figure { margin: .4rem 0 1.2rem; max-width: 34rem; }
 figure svg { width: 100%; height: auto; display: block; }
 figure svg text { font-family: inherit !important; }
 figcaption, .note, .place { color: var(--soft); font-size: .8rem; margin: .4rem 0 0; }
+details { margin: .4rem 0; }
 details summary { cursor: pointer; color: var(--accent); font-size: .88rem; margin-bottom: .5rem; }
 .example { background: var(--panel); border-radius: .5rem; padding: .55rem .9rem; margin: 0 0 .7rem; }
 .line { display: grid; grid-template-columns: 3.2rem 1fr; margin: .25rem 0; line-height: 1.95;

@@ -25,6 +25,7 @@ def report_of_run(folder: str | Path) -> RunReport:
     parts: dict[str, Any] = {
         "method": " · ".join(str(metrics[k]) for k in ("method", "preset") if metrics.get(k)),
         "notes": _notes(metrics),
+        "calibration": metrics.get("calibration", {}),
         "log": tuple(_log(folder / "log.jsonl")),
         "config": read_yaml(folder / "config.yaml") if (folder / "config.yaml").exists() else {},
     }

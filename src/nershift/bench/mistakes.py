@@ -1,0 +1,46 @@
+"""What a result keeps of its run's mistakes: numbers, and where in the test split to look; never its text."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from nershift.data.spans import Sentence
+from nershift.eval.analysis import Analysis, Example, analyse
+
+EXAMPLES = 6
+CONFUSIONS = 12
+
+
+def mistakes(
+    gold: Sequence[Sentence], predicted: Sequence[Sentence], train: Iterable[Sentence]
+) -> dict[str, Any]:
+    """``kinds``, ``confusions``, ``seen`` and ``unseen`` as in :class:`Analysis`; ``examples`` without their words.
+
+    Corpora have licences of their own, so an example is the number of its sentence, a hash of its words, and spans.
+    """
+    found = analyse(gold, predicted, train, EXAMPLES)
+    numbers = {s.tokens: i for i, s in reversed(list(enumerate(gold)))}
+    rows = found.to_dict()
+    for row in rows["examples"]:
+        tokens = tuple(row.pop("tokens"))
+        del row["place"]
+        row |= {"sentence": numbers[tokens], "words": _hash(tokens)}
+    return rows | {"confusions": rows["confusions"][:CONFUSIONS]}
+
+
+def analysis(kept: Mapping[str, Any], test: Sequence[Sentence] | None) -> Analysis:
+    """What :func:`mistakes` kept, with the words of those examples that stand in ``test`` as they did then."""
+    shown = []
+    for row in kept["examples"]:
+        if test is not None and row["sentence"] < len(test):
+            tokens = test[row["sentence"]].tokens
+            if _hash(tokens) == row["words"]:
+                shown.append(Example.from_dict(row | {"tokens": tokens}))
+    made = Analysis.from_dict({**kept, "examples": []})
+    return Analysis(made.kinds, made.confusions, made.seen, made.unseen, tuple(shown))
+
+
+def _hash(tokens: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(tokens).encode("utf-8", "backslashreplace")).hexdigest()[:8]

@@ -1,0 +1,93 @@
+"""`thresholds`: from which confidence on a tagger's entities are right as often as one needs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from nershift.errors import CheckpointError, ConfigError
+
+
+def thresholds(
+    model: Annotated[Path, typer.Option("--model", help="The folder of a finished run.")],
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--file", help="Labelled sentences that were not trained on; default: the run's own dev."
+        ),
+    ] = None,
+    precision: Annotated[
+        list[float] | None, typer.Option("--precision", help="Needed precision, 0 to 1; may be repeated.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Which --min-confidence gives which precision.
+
+    Each threshold keeps its promise with 95 % confidence, the choice among thresholds included. Without --file
+    it is what the run found on its dev split.
+    """
+    rows = _measured(model, file, precision or ()) if file is not None else _stored(model, precision or ())
+    if as_json:
+        typer.echo(json.dumps(rows))
+        return
+    table = Table(box=None, header_style="bold")
+    for column in (
+        "precision of at least",
+        "--min-confidence",
+        "found there",
+        "lower bound",
+        "entities kept",
+    ):
+        table.add_column(column, justify="right")
+    for row in rows:
+        if row["confidence"] is None:
+            table.add_row(f"{100 * row['precision']:.2f}", "none", "", "", "")
+            continue
+        shares = [f"{100 * row[k]:.2f}" for k in ("found", "low", "kept")]
+        table.add_row(f"{100 * row['precision']:.2f}", f"{row['confidence']:.4f}", *shares)
+    Console().print(table)
+
+
+def _stored(model: Path, precisions: list[float] | tuple[float, ...]) -> list[dict[str, Any]]:
+    from nershift.nn.store import load_model
+
+    _, meta = load_model(model)
+    rows: list[dict[str, Any]] = meta.get("calibration", {}).get("thresholds", [])
+    if not rows:
+        raise CheckpointError(
+            "this tagger was not calibrated",
+            place=str(model),
+            expected="a run whose target has a dev split",
+            fix="give labelled sentences: --file FILE",
+        )
+    known = {row["precision"] for row in rows}
+    if unknown := [p for p in precisions if p not in known]:
+        raise ConfigError(
+            f"no threshold is stored for {unknown[0]:g}",
+            place="--precision",
+            expected=" | ".join(f"{p:g}" for p in sorted(known)),
+            fix="give labelled sentences to find it on: --file FILE",
+        )
+    return [row for row in rows if not precisions or row["precision"] in precisions]
+
+
+def _measured(model: Path, file: Path, precisions: list[float] | tuple[float, ...]) -> list[dict[str, Any]]:
+    from nershift.data.formats import read_sentences
+    from nershift.deploy.tagger import Tagger
+    from nershift.eval.calibration import PRECISIONS, told
+    from nershift.eval.calibration import thresholds as find
+
+    if wrong := [p for p in precisions if not 0 < p < 1]:
+        raise ConfigError(f"found {wrong[0]:g}", place="--precision", expected="more than 0 and less than 1")
+    gold = read_sentences(file)
+    confidences, right = told(gold, Tagger.load(model).tag_sentences(gold))
+    return [row.to_dict() for row in find(confidences, right, precisions or PRECISIONS)]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("thresholds")(thresholds)

@@ -1,0 +1,132 @@
+"""Fit a tagger's temperature to labelled sentences, and say how far its confidences can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nershift.data.spans import Sentence, Span
+from nershift.eval.calibration import (
+    Floats,
+    Reliability,
+    Threshold,
+    fit_temperature,
+    reliability,
+    thresholds,
+    told,
+)
+from nershift.nn.model import TaggingModel, by_length
+
+MOST = 500  # sentences that a temperature is fitted on: one number needs no more
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A temperature with what it did to the confidences on the sentences it was fitted on."""
+
+    temperature: float
+    before: Reliability
+    after: Reliability
+    thresholds: tuple[Threshold, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """``temperature before after thresholds``; see the parts for theirs."""
+        return {
+            "temperature": round(self.temperature, 4),
+            "before": self.before.to_dict(),
+            "after": self.after.to_dict(),
+            "thresholds": [t.to_dict() for t in self.thresholds],
+        }
+
+
+@torch.no_grad()
+def calibrate(
+    model: TaggingModel, key: str, sentences: Sequence[Sentence], batch_size: int = 128
+) -> Calibration | None:
+    """Set the temperature of a decoder to what fits labelled sentences best; None where it finds no entity in them.
+
+    Every sentence is encoded once; only the confidences are computed anew for each temperature tried.
+    """
+    decoder = model.decoder(key)
+    decoder.temperature = 1.0
+    step = -(-len(sentences) // MOST) or 1
+    chosen = sentences[::step]
+    parts = list(_read(model, key, chosen, batch_size))
+    known = [{(s.start, s.end, s.label) for s in sentence.spans} for sentence in chosen]
+    truth = np.array(
+        [
+            (s.start, s.end, s.label) in known[i]
+            for part in parts
+            for i, mine in zip(part.rows, part.spans, strict=True)
+            for s in mine
+        ],
+        dtype=bool,
+    )
+    if not len(truth):
+        return None
+
+    def confidences_at(temperature: float) -> Floats:
+        decoder.temperature = temperature
+        rows = (row for part in parts for row in decoder.confidences(part.states, part.mask, part.spans))
+        return np.array([c for row in rows for c in row], dtype=np.float64)
+
+    before = confidences_at(1.0)
+    best = round(fit_temperature(confidences_at, truth), 4)
+    after = confidences_at(best)  # leaves the decoder at the best temperature
+    return Calibration(best, reliability(before, truth), reliability(after, truth), thresholds(after, truth))
+
+
+@torch.no_grad()
+def tag_twice(
+    model: TaggingModel, key: str, sentences: Sequence[Sentence], batch_size: int = 128
+) -> tuple[list[Sentence], list[Sentence]]:
+    """The sentences with predicted spans, scored at the decoder's temperature, and the same without temperature."""
+    decoder = model.decoder(key)
+    warm = decoder.temperature
+    out = [[s.with_spans(()) for s in sentences] for _ in range(2)]
+    for part in _read(model, key, sentences, batch_size):
+        for made, temperature in zip(out, (warm, 1.0), strict=True):
+            decoder.temperature = temperature
+            scores = decoder.confidences(part.states, part.mask, part.spans)
+            for i, spans, given in zip(part.rows, part.spans, scores, strict=True):
+                made[i] = sentences[i].with_spans(
+                    Span(s.start, s.end, s.label, c) for s, c in zip(spans, given, strict=True)
+                )
+        decoder.temperature = warm
+    return out[0], out[1]
+
+
+def before_and_after(
+    gold: Sequence[Sentence], raw: Sequence[Sentence] | None, pred: Sequence[Sentence]
+) -> dict[str, Any]:
+    """Reliability of predictions without temperature (where there are any such) and with it, as JSON values."""
+    given = {"before": raw, "after": pred}
+    return {
+        name: reliability(*told(gold, rows)).to_dict() for name, rows in given.items() if rows is not None
+    }
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A batch after the encoder: which sentences, their states ``[B, L, H]`` and what is found in them."""
+
+    rows: list[int]
+    states: Tensor
+    mask: Tensor
+    spans: list[list[Span]]
+
+
+def _read(model: TaggingModel, key: str, sentences: Sequence[Sentence], batch_size: int) -> Iterator[_Part]:
+    decoder = model.decoder(key)
+    model.eval()
+    for rows in by_length(sentences, batch_size):
+        mine = [sentences[i] for i in rows]
+        batch = model.batch(key, mine, [model.encoder.prepare(s.tokens) for s in mine])
+        states = model.states(batch)
+        spans = [decoder.space.decode(ids) for ids in decoder.decode(states, batch.mask)]
+        yield _Part(rows, states, batch.mask, spans)
