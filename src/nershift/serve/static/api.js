@@ -1,0 +1,89 @@
+// The server's routes as functions. Every failure is an ApiError with the server's own message and fix.
+
+const TOKEN = "nershift-token";
+const MOST_ROWS = 256; // sentences of a request that are words already
+
+export class ApiError extends Error {
+  constructor(status, code, message, fix = "") {
+    super(message);
+    Object.assign(this, { status, code, fix });
+  }
+}
+
+/** Move a token from the address, where it would be copied along, into the memory of this tab. */
+export function takeToken() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (given === null) return;
+  sessionStorage.setItem(TOKEN, given);
+  history.replaceState(null, "", location.pathname + location.search);
+}
+
+async function send(method, path, body) {
+  const headers = {};
+  const token = sessionStorage.getItem(TOKEN);
+  if (token) headers.Authorization = `Bearer ${token}`;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  let answer;
+  try {
+    answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+  } catch {
+    throw new ApiError(0, "unreachable", "The server does not answer.", "See whether it is still running, then try again.");
+  }
+  if (!answer.ok) throw await failure(answer);
+  return answer;
+}
+
+async function failure(answer) {
+  let problem = {};
+  try {
+    problem = (await answer.json()).error ?? {};
+  } catch {
+    // Not the server's own words (a proxy, perhaps): the status has to do.
+  }
+  const fix = problem.fix || (answer.status === 401 ? "Open the page with #token=… at the end of its address." : "");
+  return new ApiError(answer.status, problem.code ?? "", problem.message ?? `The server answered ${answer.status}.`, fix);
+}
+
+const json = async (...request) => (await send(...request)).json();
+
+export const models = () => json("GET", "models");
+export const formats = async () => (await json("GET", "formats")).formats;
+export const chooseModel = (name) => json("POST", "models/current", { name });
+export const tagText = (text, model) => json("POST", "tag", { texts: [text], model });
+export const adapt = (sentences, note, crossValidate) =>
+  json("POST", "adapt", { sentences, note, cross_validate: crossValidate });
+export const job = (name) => json("GET", `jobs/${encodeURIComponent(name)}`);
+export const cancelJob = (name) => send("DELETE", `jobs/${encodeURIComponent(name)}`);
+
+/** Tag sentences given as words, however many. */
+export async function tagWords(rows) {
+  const parts = [];
+  for (let at = 0; at < rows.length; at += MOST_ROWS)
+    parts.push(await json("POST", "tag", { tokens: rows.slice(at, at + MOST_ROWS) }));
+  return { model: parts[0].model, results: parts.flatMap((part) => part.results) };
+}
+
+/** The sentences to correct next, most useful first. Of very many, the least certain are put in order. */
+export async function suggest(sentences) {
+  const unsure = [...sentences].sort((a, b) => b.uncertainty - a.uncertainty).slice(0, MOST_ROWS);
+  const { order } = await json("POST", "suggest", { tokens: unsure.map((sentence) => sentence.tokens) });
+  return order.map((i) => unsure[i]);
+}
+
+export async function exportLabels(sentences, format) {
+  await save(await send("POST", "export", { sentences, format }), `labels.${format}`);
+}
+
+export async function downloadTagger(name) {
+  await save(await send("GET", `models/${encodeURIComponent(name)}/folder`), `${name}.zip`);
+}
+
+/** Hand an answer to the browser as a download. A plain link could not carry the token. */
+async function save(answer, fallback) {
+  const named = /filename="?([^";]+)"?/.exec(answer.headers.get("Content-Disposition") ?? "");
+  const address = URL.createObjectURL(await answer.blob());
+  const link = document.createElement("a");
+  Object.assign(link, { href: address, download: named?.[1] ?? fallback });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
+}

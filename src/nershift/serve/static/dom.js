@@ -1,0 +1,58 @@
+// Small helpers around the document. Text always goes in as text, never as markup.
+
+export const byId = (id) => document.getElementById(id);
+
+/** An element with properties (`class`, `dataset`, `on` listeners, attributes) and children (null is left out). */
+export function make(tag, properties = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name === "class") node.className = value;
+    else if (name === "dataset") Object.assign(node.dataset, value);
+    else if (name === "on") for (const [event, listener] of Object.entries(value)) node.addEventListener(event, listener);
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+/** Fill a select, keeping its choice where that is still offered. */
+export function fillSelect(select, names, chosen = select.value) {
+  select.replaceChildren(...names.map((name) => make("option", { value: name }, name)));
+  if (names.includes(chosen)) select.value = chosen;
+}
+
+export const percent = (share) => `${Math.round(100 * share)} %`;
+
+export const count = (number, one, many = `${one}s`) => `${number} ${number === 1 ? one : many}`;
+
+/** Show what went wrong, and what to do about it, where screen readers announce it. */
+export function showError(error) {
+  const shown = byId("alert").querySelector("p")?.textContent;
+  if (shown === error.message) return; // announced once
+  const close = make("button", { type: "button", "aria-label": "Dismiss", on: { click: clearError } }, "×");
+  const fix = error.fix ? make("p", { class: "fix" }, error.fix) : null;
+  byId("alert").replaceChildren(make("div", { class: "problem" }, make("div", {}, make("p", {}, error.message), fix), close));
+}
+
+export function clearError() {
+  byId("alert").replaceChildren();
+}
+
+/**
+ * Run something that may fail and show the failure. Meanwhile `button` is busy: it does nothing when pressed again,
+ * but keeps the focus, which a disabled button would lose.
+ */
+export async function attempt(action, button = null) {
+  if (button?.ariaBusy === "true") return undefined;
+  clearError();
+  if (button) button.ariaBusy = "true";
+  try {
+    return await action();
+  } catch (error) {
+    showError(error);
+    return undefined;
+  } finally {
+    if (button) button.ariaBusy = null;
+  }
+}
