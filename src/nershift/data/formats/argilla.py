@@ -87,18 +87,18 @@ def _not_reviewed(place: str, predicted: Any, problems: Problems) -> None:
     )
 
 
-def write(path: Path, sentences: Iterable[Sentence]) -> None:
-    """Write version 1 records (JSONL), the form that keeps the tokens."""
-    write_records(path, (_record(i, sentence) for i, sentence in enumerate(sentences)))
+def write(path: Path, sentences: Iterable[Sentence], reviewed: bool = True) -> None:
+    """Write version 1 records (JSONL), the form that keeps the tokens; without ``reviewed``, as work still to do."""
+    write_records(path, (_record(i, sentence, reviewed) for i, sentence in enumerate(sentences)))
 
 
-def _record(number: int, sentence: Sentence) -> dict[str, Any]:
+def _record(number: int, sentence: Sentence, reviewed: bool) -> dict[str, Any]:
     text, offsets = text_and_offsets(sentence)
-    annotation = [[s.label, s.start, s.end] for s in char_spans(sentence, offsets)]
+    spans = [[s.label, s.start, s.end] for s in char_spans(sentence, offsets)]
     return {
         "id": number,
         "text": text,
         "tokens": list(sentence.tokens),
-        "annotation": annotation,
-        "status": "Validated",
+        "annotation" if reviewed else "prediction": spans,
+        "status": "Validated" if reviewed else "Default",
     }

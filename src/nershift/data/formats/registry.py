@@ -47,7 +47,9 @@ FORMATS: dict[str, Format] = {
     "docbin": Format((".spacy",), docbin.read, docbin.write),
     "brat": Format((".ann",), brat.read, brat.write),
     "doccano": Format((".doccano.jsonl",), doccano.read, doccano.write),
-    "argilla": Format((".argilla.jsonl", ".json"), argilla.read, argilla.write),
+    "argilla": Format(
+        (".argilla.jsonl", ".json"), argilla.read, argilla.write, frozenset(), frozenset(["reviewed"])
+    ),
     "datasets": Format((), hf_datasets.read, hf_datasets.write, frozenset(), _SCHEME),
     "ace2005": Format((".apf.xml", ".sgm"), ace2005.read),
     "raw": Format((".raw", ".raw.txt"), plain.read_raw, plain.write_raw),
@@ -168,6 +170,7 @@ def write_sentences(
     format: str | None = None,
     *,
     scheme: Scheme | None = None,
+    reviewed: bool = True,
 ) -> None:
     """Write one file; an existing one is replaced only when the new one is complete.
 
@@ -176,6 +179,7 @@ def write_sentences(
         sentences: what to write.
         format: a name from :data:`FORMATS`; told from the name when left out.
         scheme: for the formats with tags (default BIO).
+        reviewed: False marks the spans as suggestions, in formats that know the difference.
     """
     path = Path(path)
     name = format or _name_format(path.name.lower().removesuffix(".gz")) or detect_format(path)
@@ -192,7 +196,10 @@ def write_sentences(
         raise ConfigError(
             f"format '{name}' has spans, not tags: it has no scheme", fix="leave the scheme away"
         )
-    known.write(path, sentences, **({"scheme": scheme} if scheme is not None else {}))
+    options: dict[str, Any] = {"scheme": scheme} if scheme is not None else {}
+    if "reviewed" in known.write_options:
+        options["reviewed"] = reviewed
+    known.write(path, sentences, **options)
 
 
 def _known(name: str) -> Format:

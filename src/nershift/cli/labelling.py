@@ -1,0 +1,201 @@
+"""`curve` and `next`: how many labels are worth their price, and which sentences to label next."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from nershift.cli import options as o
+from nershift.data.formats import FORMATS
+from nershift.errors import ConfigError
+
+if TYPE_CHECKING:
+    from nershift.data.spans import Sentence
+    from nershift.label.choose import Choice
+
+_SHOWN = 10
+
+
+def curve(
+    target: o.Target,
+    out: Annotated[
+        Path,
+        typer.Option("--out", help="Folder for runs and curves; what it already holds is not run again."),
+    ],
+    method: Annotated[
+        list[str] | None,
+        typer.Option("--method", help="Methods to compare, a,b or repeated; default in_domain."),
+    ] = None,
+    source: o.Source = None,
+    raw: o.Raw = None,
+    sizes: Annotated[
+        str,
+        typer.Option(
+            "--sizes", help="Labelled sentences, e.g. 25,50,100; default: all, a half, a quarter, …"
+        ),
+    ] = "",
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Seeds 1 to N.")] = 3,
+    reach: Annotated[
+        list[float] | None,
+        typer.Option(
+            "--reach", help="An F1 to reach, 0 to 1; may be repeated. Default: the next multiples of 0.05."
+        ),
+    ] = None,
+    config: o.ConfigFile = None,
+    set_: o.Settings = None,
+    hold_out: o.HoldOut = 0.1,
+    keep_models: Annotated[
+        bool, typer.Option("--keep-models", help="Keep the weights of all runs, not only their scores.")
+    ] = False,
+    quiet: o.Quiet = False,
+    as_json: o.AsJson = False,
+) -> None:
+    """F1 against the number of labelled sentences, and how many of them a given F1 needs.
+
+    Writes curve.html, curve.svg and curve.json to --out. Run the same command again to go on after an interruption,
+    or with more methods, sizes or seeds to add to what is there.
+    """
+    from nershift.label.curve import measure
+    from nershift.label.curve_report import as_text, save
+
+    study = measure(
+        [name for given in method or ["in_domain"] for name in given.split(",") if name],
+        o.corpus(target, hold_out),
+        o.corpora(source, hold_out),
+        out=out,
+        raw=o.raw_texts(raw),
+        sizes=_numbers(sizes),
+        seeds=range(1, seeds + 1),
+        goals=reach or (),
+        config=o.settings(config, set_),
+        keep_models=keep_models,
+        quiet=quiet,
+    )
+    files = save(study, out)
+    if as_json:
+        typer.echo(json.dumps(study.to_dict()))
+        return
+    console = Console()
+    console.print(as_text(study))
+    console.print(f"\nwritten: {', '.join(map(str, files))}", highlight=False, soft_wrap=True)
+
+
+def next_(
+    model: Annotated[Path, typer.Option("--model", help="The folder of a finished run.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="Unlabelled text: one sentence a line (.raw), running text (.txt), or a corpus file."
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="The file to write; its ending says the format.")],
+    count: Annotated[int, typer.Option("--count", min=1, help="Sentences to choose.")] = 50,
+    labelled: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--labelled", help="What has labels already: files, folders or corpus names; may be repeated."
+        ),
+    ] = None,
+    suggest: Annotated[
+        bool, typer.Option("--suggest", help="Write the tagger's entities, to be corrected.")
+    ] = False,
+    diversity: Annotated[
+        float | None,
+        typer.Option("--diversity", min=0.0, help="Weight of unlikeness; 0: doubt alone."),
+    ] = None,
+    to: Annotated[str | None, typer.Option("--to", help=f"Format: {', '.join(FORMATS)}.")] = None,
+    device: Annotated[str, typer.Option("--device", help="cpu or cuda.")] = "cpu",
+    as_json: o.AsJson = False,
+) -> None:
+    """Choose the sentences to label next: those the tagger doubts most, no two of which are much alike."""
+    from nershift.data.formats import write_sentences
+    from nershift.deploy.tagger import Tagger
+    from nershift.label.choose import DIVERSITY, choose
+
+    known = [s for name in labelled or () for s in _sentences(name)]
+    weight = DIVERSITY if diversity is None else diversity
+    made = choose(Tagger.load(model, device), _pool(file), count, labelled=known, diversity=weight)
+    chosen = [c.sentence if suggest else c.sentence.with_spans(()) for c in made.chosen]
+    write_sentences(out, chosen, to, reviewed=False)
+    if as_json:
+        typer.echo(json.dumps(_rows(made), ensure_ascii=False))
+        return
+    _show(made, out)
+
+
+def _rows(made: Choice) -> dict[str, object]:
+    chosen = [
+        {
+            "position": c.position,
+            "place": c.sentence.place,
+            "doubt": round(c.doubt, 6),
+            "distance": round(c.distance, 6),
+            "tokens": list(c.sentence.tokens),
+            "entities": [[s.start, s.end, s.label, s.score] for s in c.sentence.spans],
+        }
+        for c in made.chosen
+    ]
+    return {"read": made.read, "left_out": dict(made.left_out), "chosen": chosen}
+
+
+def _show(made: Choice, out: Path) -> None:
+    from rich.table import Table
+
+    from nershift.report.text import coloured
+
+    table = Table(box=None, header_style="bold")
+    for column in ("doubt", "distance", "sentence, with what the tagger sees in it"):
+        table.add_column(column, justify="left" if column.startswith("sentence") else "right")
+    for c in made.chosen[:_SHOWN]:
+        table.add_row(f"{c.doubt:.3f}", f"{c.distance:.3f}", coloured(c.sentence))
+    console = Console()
+    console.print(table)
+    more = len(made.chosen) - _SHOWN
+    if more > 0:
+        console.print(f"… and {more} more", highlight=False)
+    gone = ", ".join(f"{n:,} {reason}" for reason, n in sorted(made.left_out.items()))
+    told = f"{len(made.chosen):,} of {made.read:,} sentences → {out}" + (
+        f" (left out: {gone})" if gone else ""
+    )
+    console.print(told, highlight=False, soft_wrap=True)
+
+
+def _pool(file: str) -> Sequence[Sentence]:
+    """Tokenised lines stay on disk; running text is read whole, since labels have to fit its characters."""
+    from nershift.data.formats import detect_format, read_sentences
+    from nershift.data.raw import RawText
+
+    if Path(file).is_file() and detect_format(file) == "raw":
+        text = RawText(file)
+        if text.bad:
+            Console(stderr=True).print(text.summary(), style="yellow", markup=False)
+        return text
+    return read_sentences(file)
+
+
+def _sentences(name: str) -> list[Sentence]:
+    """All sentences of a file, or of all splits of a corpus."""
+    from nershift.data.formats import read_sentences
+
+    if Path(name).is_file():
+        return read_sentences(name)
+    return [s for split, mine in o.corpus(name).splits.items() if split != "raw" for s in mine]
+
+
+def _numbers(given: str) -> list[int]:
+    try:
+        return [int(part) for part in given.split(",") if part.strip()]
+    except ValueError:
+        raise ConfigError(
+            f"found '{given}'", place="--sizes", expected="whole numbers, e.g. 25,50,100"
+        ) from None
+
+
+def register(app: typer.Typer) -> None:
+    app.command("curve")(curve)
+    app.command("next")(next_)

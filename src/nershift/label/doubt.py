@@ -1,0 +1,58 @@
+"""How unsure a tagger is of a sentence, and where the sentence lies among others in the encoder's eyes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from nershift.data.spans import Sentence, by_length
+from nershift.nn.decoders import Decoder
+from nershift.nn.model import Batch, TaggingModel
+from nershift.nn.softmax import SoftmaxDecoder
+
+
+@torch.no_grad()
+def doubts(model: TaggingModel, key: str, sentences: Sequence[Sentence], batch_size: int = 128) -> Tensor:
+    """How unlikely the tagger's own best tags are, a token: ``-log P(best tags) / tokens``, [N] on the CPU.
+
+    All of a sentence is in it, entities that may have been missed no less than those found. Without the division by
+    length, long sentences would always come first. A sentence without tokens has no doubt.
+    """
+    decoder, out = model.decoder(key), torch.zeros(len(sentences))
+    for rows, batch in _batches(model, key, sentences, batch_size):
+        states = model.states(batch)
+        best = [torch.tensor(ids, device=states.device) for ids in decoder.decode(states, batch.mask)]
+        tags = pad_sequence(best, batch_first=True)  # [B, L]
+        out[rows] = (_surprise(decoder, states, batch.mask, tags) / batch.mask.sum(1)).float().cpu()
+    return out
+
+
+def _surprise(decoder: Decoder, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
+    """``-log P(tags)`` of each sentence, [B]."""
+    if isinstance(decoder, SoftmaxDecoder):  # a prototype decoder's own loss is that of an episode
+        return SoftmaxDecoder.loss(decoder, states, mask, tags)
+    return decoder.loss(states, mask, tags)
+
+
+@torch.no_grad()
+def mean_states(
+    model: TaggingModel, key: str, sentences: Sequence[Sentence], batch_size: int = 128
+) -> Tensor:
+    """The mean encoder state of each sentence, [N, H] where the model is; zero for one without tokens."""
+    out = torch.zeros(len(sentences), model.encoder.size, device=model.device)
+    for rows, batch in _batches(model, key, sentences, batch_size):
+        states = model.states(batch).float()  # [B, L, H], zero under padding
+        out[rows] = states.sum(1) / batch.mask.sum(1, keepdim=True)
+    return out
+
+
+def _batches(
+    model: TaggingModel, key: str, sentences: Sequence[Sentence], batch_size: int
+) -> Iterator[tuple[list[int], Batch]]:
+    model.eval()
+    for rows in by_length(sentences, batch_size):
+        mine = [sentences[i] for i in rows]
+        yield rows, model.batch(key, mine, [model.encoder.prepare(s.tokens) for s in mine])
