@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nershift.data.spans import Sentence, Span
+from nershift.data.spans import Sentence, Span, by_length
 from nershift.nn.decoders import Decoder
 from nershift.nn.encoder import Encoder
 
@@ -114,10 +114,11 @@ class TaggingModel(nn.Module):
         self.train(was_training)
         return out
 
-    def spans(self, batch: Batch, confidence: bool = False) -> list[list[Span]]:
-        """Predicted spans of each sentence of a batch."""
+    def spans(self, batch: Batch, confidence: bool = False, states: Tensor | None = None) -> list[list[Span]]:
+        """Predicted spans of each sentence of a batch, whose ``states`` may be known already."""
         decoder = self.decoder(batch.key)
-        states = self.states(batch)
+        if states is None:
+            states = self.states(batch)
         spans = [decoder.space.decode(ids) for ids in decoder.decode(states, batch.mask)]
         if not confidence:
             return spans
@@ -126,12 +127,6 @@ class TaggingModel(nn.Module):
             [Span(s.start, s.end, s.label, c) for s, c in zip(row, given, strict=True)]
             for row, given in zip(spans, scores, strict=True)
         ]
-
-
-def by_length(sentences: Sequence[Sentence], batch_size: int) -> Iterable[list[int]]:
-    """Indices of non-empty sentences in batches of like length."""
-    order = sorted((i for i, s in enumerate(sentences) if len(s)), key=lambda i: len(sentences[i]))
-    return (order[k : k + batch_size] for k in range(0, len(order), batch_size))
 
 
 def _module_name(key: str) -> str:

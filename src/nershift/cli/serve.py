@@ -1,0 +1,72 @@
+"""`serve`: a tagger behind HTTP, with a page to correct and adapt it."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from nershift.errors import ConfigError, MissingExtraError
+
+
+def serve(
+    model: Annotated[
+        Path, typer.Option("--model", help="The folder of a finished run, or of a pre-training.")
+    ],
+    store: Annotated[
+        Path | None,
+        typer.Option("--store", help="Where versions are kept (default: MODEL.versions beside the model)."),
+    ] = None,
+    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any free one.")] = 8000,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            "--token",
+            envvar="NERSHIFT_TOKEN",
+            help="Ask for this token. On other addresses than loopback one is made up if none is given.",
+        ),
+    ] = None,
+    queue: Annotated[int, typer.Option("--queue", min=1, help="Requests that may wait; more get 429.")] = 256,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0.1, help="An answer must come in this time, else 503.")
+    ] = 30.0,
+    body_bytes: Annotated[
+        int, typer.Option("--body-bytes", min=1000, help="Largest body of a request; more gets 413.")
+    ] = 2_000_000,
+    threads: Annotated[
+        int, typer.Option("--threads", min=0, help="Threads of one batch; 0: one, or all for a transformer.")
+    ] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No line for each request.")] = False,
+) -> None:
+    """Serve a tagger over HTTP; the page at / colours entities and learns from corrections."""
+    try:
+        import fastapi  # noqa: F401
+        import prometheus_client  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError(str(error.name or "fastapi"), "serve", "serving a tagger") from None
+    from nershift.serve.limits import Limits
+    from nershift.serve.run import listen, run
+    from nershift.serve.security import Guard, is_loopback, new_token
+    from nershift.serve.service import Service
+
+    if token is not None and len(token) < 8:
+        raise ConfigError("the token is too short", place="--token", expected="8 characters or more")
+    if token is None and not is_loopback(host):
+        token = new_token()
+    listening = listen(host, port)
+    service = Service(model, store, Limits(queue=queue, seconds=seconds, body_bytes=body_bytes), threads)
+    shown = socket.gethostname() if host in ("0.0.0.0", "::") else host
+    address = f"http://{f'[{shown}]' if ':' in shown else shown}:{listening.getsockname()[1]}/"
+    Console(stderr=True).print(
+        f"{address}{f'#token={token}' if token else ''}", style="bold", markup=False, soft_wrap=True
+    )
+    run(service, Guard(token), listening, quiet)
+
+
+def register(app: typer.Typer) -> None:
+    app.command("serve")(serve)

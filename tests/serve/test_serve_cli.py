@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from nershift.cli import app
+from nershift.errors import CheckpointError, ConfigError
+
+pytest.importorskip("uvicorn")
+
+
+def start(*arguments: str) -> tuple[subprocess.Popen[str], str]:
+    """The server as a process, and the first line it prints."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from nershift.cli import main; main()", "serve", *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert process.stderr is not None
+    return process, process.stderr.readline()
+
+
+def ask(port: int, path: str, token: str = "") -> Any:
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}")
+    if token:
+        request.add_header("authorization", f"Bearer {token}")
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        return json.load(answer)
+
+
+def test_elsewhere_than_loopback_a_token_is_made_up(small_model: Path, tmp_path: Path) -> None:
+    process, said = start(
+        "--model", str(small_model), "--store", str(tmp_path), "--host", "0.0.0.0", "--port", "0", "--quiet"
+    )
+    try:
+        found = re.fullmatch(r"http://[^:]+:(\d+)/#token=(\S{32,})\n", said)
+        assert found, said
+        port, token = int(found[1]), found[2]
+        assert ask(port, "/models", token)["current"] == "v1"
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            ask(port, "/models")
+        assert caught.value.code == 401
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) in (0, -signal.SIGTERM)
+
+
+def failure(*arguments: str) -> BaseException | None:
+    return CliRunner().invoke(app, ["serve", *arguments]).exception
+
+
+def test_what_cannot_start_is_told(small_model: Path, tmp_path: Path) -> None:
+    missing = failure("--model", str(tmp_path / "none"), "--port", "0")
+    assert isinstance(missing, CheckpointError)
+    short = failure("--model", str(small_model), "--token", "abc")
+    assert isinstance(short, ConfigError)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        busy = failure("--model", str(small_model), "--port", str(taken.getsockname()[1]))
+    assert isinstance(busy, ConfigError)
+    assert "cannot listen" in str(busy)
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, small_model: Path) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    told = failure("--model", str(small_model))
+    assert "nershift[serve]" in str(told)
