@@ -38,7 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--seconds", type=float, default=20.0, help="time for each variant")
+    parser.add_argument("--seconds", type=float, default=7.0, help="time for each variant")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--source", help="a corpus: measure the adversary on real data")
     parser.add_argument("--target")

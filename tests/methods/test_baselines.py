@@ -11,10 +11,12 @@ import torch
 
 from nershift.config import merge
 from nershift.data.corpus import Corpus
+from nershift.data.raw import RawText
 from nershift.data.spans import Sentence
 from nershift.errors import SetupError
 from nershift.methods import methods
 from nershift.run import Run, adapt, pretrain, resolve, transfer
+from nershift.train.raw import RawFeed
 
 Make = Callable[..., Any]
 
@@ -165,6 +167,29 @@ def test_dann_reads_unlabelled_text_of_the_target(make_method: Make, homogeneous
     discriminator = phase.model.extras["discriminator"]
     assert discriminator.mlp[-1].out_features == 4
     assert all(p.grad is not None for p in phase.model.parameters() if p.requires_grad)
+
+
+def test_dann_leaves_raw_text_on_disk_there(
+    make_method: Make, homogeneous: list[Corpus], tmp_path: Path
+) -> None:
+    *sources, target = homogeneous
+    path = tmp_path / "text.raw.txt"
+    path.write_text(
+        "".join(f"unheardof words number {'x' * (i % 5)}y\n" for i in range(400)), encoding="utf-8"
+    )
+    settings = {"options": {"vocabulary": 3}}
+    phase = make_method("dann", sources, target, settings, raw={"target": RawText(path)}).pretrain()
+    feed = phase.feeds["target"]
+    assert isinstance(feed, RawFeed)
+    assert len(feed.text) == 400 + len(target.train)
+    drawn = [s for k in range(feed.per_epoch) for s in feed.batch(k).sentences]
+    assert len(drawn) == len(feed.text)
+    assert not any(s.spans for s in drawn)
+    assert {t for s in drawn for t in s.tokens} >= {"unheardof", target.train[0].tokens[0]}
+    named = phase.model.encoder.words.vocabulary.index
+    assert sum(word in named for word in ("unheardof", "words", "number", "y", "xy", "xxy")) <= 3
+    phase.gradients(phase.draw(0, 0, 1), lambda loss: loss.backward())
+    assert phase.model.extras["discriminator"].mlp[-1].weight.grad is not None
 
 
 def test_wpz_settles_its_prototypes_on_all_target_sentences(

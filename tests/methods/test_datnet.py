@@ -18,6 +18,7 @@ from nershift.data.corpus import Corpus
 from nershift.errors import ConfigError, SetupError
 from nershift.methods.datnet_phase import DualPhase
 from nershift.nn.grad_loss import grad_loss
+from nershift.nn.joint import JointBatch
 from nershift.nn.recurrent import RecurrentEncoder
 from nershift.nn.shared_private import SharedPrivateEncoder, shared_part
 from nershift.run import transfer
@@ -124,14 +125,15 @@ def test_adversarial_training_adds_the_loss_of_moved_inputs(phase_of: Make) -> N
 def test_each_resource_has_an_epsilon_of_its_own(phase_of: Make) -> None:
     phase = phase_of(STILL, epsilon_source=1.0, epsilon_target=3.0, epsilon_chars=0.5)
     batches = phase.draw(0, 0, 1)
-    clean = phase._forward(batches)
+    joint = JointBatch([(phase._encoder(name), batch.inputs) for name, batch in batches.items()])
+    clean = phase._forward(batches, joint, joint.clean(keep=True))
     clean.loss().backward()
-    for name, moves in phase._moves(batches, clean).items():
+    moves = phase._moves(batches, clean)
+    for name, side in zip(batches, joint.sides, strict=True):
+        words, chars = moves.words[side.at], moves.chars[side.at]
         size = 3.0 if name == "target" else 1.0
-        torch.testing.assert_close(
-            moves.words.flatten(1).norm(dim=1), torch.full((len(batches[name]),), size)
-        )
-        torch.testing.assert_close(moves.chars.flatten(1).norm(dim=1), torch.full((len(batches[name]),), 0.5))
+        torch.testing.assert_close(words.flatten(1).norm(dim=1), torch.full((len(batches[name]),), size))
+        torch.testing.assert_close(chars.flatten(1).norm(dim=1), torch.full((len(batches[name]),), 0.5))
 
 
 def test_moved_inputs_are_harder(phase_of: Make) -> None:
@@ -203,6 +205,18 @@ def test_a_small_target_is_seen_as_often_as_balance_says(
     turns = [i for i, names in enumerate(steps) if "target" in names]
     assert len(turns) == phase.target_steps == expected
     assert len({b - a for a, b in pairwise(turns)}) == 1  # evenly spread
+
+
+@pytest.mark.parametrize("variant", ["base", "F"])
+def test_an_epoch_may_have_so_many_steps_and_a_small_target_goes_round(phase_of: Make, variant: str) -> None:
+    phase = phase_of({"train": {"batch_size": 16}}, variant=variant, epoch_steps=7, balance=0.0)
+    assert phase.steps_per_epoch == phase.target_steps == 7
+    assert phase.feeds["target"].per_epoch == 3
+    drawn = [phase.draw(i, 0, 1)["target"].sentences for i in range(9)]
+    for i in range(0, 9, 3):  # three passes
+        assert {s.tokens for part in drawn[i : i + 3] for s in part} == {
+            s.tokens for s in phase.feeds["target"].sentences
+        }
 
 
 def test_sources_pass_once_a_round_and_the_target_goes_round(phase_of: Make) -> None:

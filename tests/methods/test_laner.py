@@ -189,3 +189,31 @@ def test_presets() -> None:
     assert (paper.options["label_size"], paper.decoder.scheme) == (100, "BIO")
     assert paper.options["connect"]
     assert not released.options["connect"]
+
+
+def test_new_rows_may_start_from_what_the_encoder_makes_of_their_names(
+    make_method: Make, heterogeneous: list[Corpus]
+) -> None:
+    *sources, target = heterogeneous
+    random, named = (started(make_method, sources, target, new_rows=how)[1] for how in ("random", "names"))
+    old = started(make_method, sources, target)[0]
+    fresh = [t for t in target.types if t not in old.space.types]
+    assert len(fresh) > 1
+    size = named.query.out_features  # of a state
+    for label in fresh:
+        begin, inside = (named.space.index[f"{letter}-{label}"] for letter in "BI")
+        assert torch.equal(named.project.weight[begin, :size], named.project.weight[inside, :size])
+        assert not torch.equal(named.project.weight[begin, :size], random.project.weight[begin, :size])
+        assert torch.equal(named.project.weight[begin, size:], random.project.weight[begin, size:])
+
+
+def test_a_checked_run_says_where_step_by_step_would_differ(
+    make_corpus: Make, quick: dict[str, Any], tmp_path: Path
+) -> None:
+    config = merge(quick, {"options": {"check": True}})
+    corpus = make_corpus("news", train=30, dev=6, test=9)
+    told = transfer("laner", corpus, out=tmp_path / "run", config=config, quiet=True).metrics["decoding"]
+    assert (told["sentences"], told["differ"], told["near_ties"]) == (9, 0, 0)
+    assert told["passes"] >= 1
+    plain = transfer("laner", corpus, out=tmp_path / "plain", config=quick, quiet=True)
+    assert "decoding" not in plain.metrics

@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Span
 from nershift.errors import ConfigError
+from nershift.nn import label_search as search
 from nershift.nn.decoders import make_decoder
 from nershift.nn.label_aware import LabelAwareDecoder
-from nershift.nn.label_search import beam, fixed_point
-from nershift.nn.prefix_attention import attend
+from nershift.nn.label_search import ROUNDS, beam, fixed_point
+from nershift.nn.prefix_attention import attend, attend_recent
 from nershift.nn.prefixes import PrefixLSTM
 from nershift.nn.walks import merged_walks, walk
 
@@ -112,8 +113,25 @@ def test_states_of_all_prefixes_are_those_of_each(first: int, kernel: str, monke
         if i >= first:
             expected = lstm.back(table[labels[b, : i + 1]].flip(0)[:, None])[0][:, 0].flip(0)
             torch.testing.assert_close(found[b, i - first, : i + 1], expected)
-    newest = lstm.newest(table, labels)
-    torch.testing.assert_close(newest[0, 2], lstm.back(table[labels[0, 2]][None, None])[0][0, 0])
+    torch.testing.assert_close(lstm.newest(table)[2], lstm.back(table[2][None, None])[0][0, 0])
+
+
+@pytest.mark.parametrize("memory", [1, 3, 6])
+@pytest.mark.parametrize("kernel", ["walks", "batch"])
+def test_recent_states_are_the_beginnings_of_walks(memory: int, kernel: str, monkeypatch: Any) -> None:
+    torch.manual_seed(0)
+    lstm = PrefixLSTM(LABEL).double()
+    table, labels = torch.randn(4, LABEL).double(), torch.randint(0, 3, (3, 6))
+    live = torch.arange(6) < torch.tensor([6, 4, 1])[:, None]
+    if kernel == "batch":
+        monkeypatch.setattr(Tensor, "is_cuda", True)
+    recent = lstm.recent_states(table, labels, live, memory)
+    monkeypatch.undo()
+    assert recent.shape == (3, 6, memory, LABEL)
+    for b, i in live.nonzero().tolist():
+        depth = min(memory, i + 1)
+        expected = lstm.back(table[labels[b, i + 1 - depth : i + 1]].flip(0)[:, None])[0][:, 0]
+        torch.testing.assert_close(recent[b, i, :depth], expected)
 
 
 def test_walks_that_read_the_same_are_taken_once() -> None:
@@ -154,6 +172,33 @@ def test_attention_in_blocks_is_attention(first: int) -> None:
     torch.testing.assert_close(shares, expected)
     torch.testing.assert_close(means, torch.einsum("brk,brkd->brd", expected, nodes[where]))
     assert torch.autograd.gradcheck(lambda a, q, s: attend(a, where, q, s, first), (nodes, query, scores))
+
+
+@pytest.mark.parametrize("memory", [1, 2, 4, 7])
+def test_rough_attention_gives_far_labels_their_last_state(memory: int) -> None:
+    """Against all states written out; with a memory of the whole length it is attention itself."""
+    draw = torch.Generator().manual_seed(0)
+    recent, query, scores = (
+        torch.randn(shape, generator=draw) for shape in ((2, 7, memory, 3), (2, 7, 3), (2, 7, 7))
+    )
+    i, k = torch.arange(7)[:, None], torch.arange(7)
+    depth = (i - k).clamp(0, memory - 1)
+    states = recent[:, (k + depth).clamp(max=6), depth]  # [2, 7, 7, 3]
+    total = scores + torch.einsum("bikd,bid->bik", states, query)
+    expected = total.masked_fill(k > i, float("-inf")).softmax(-1)
+    shares, means = attend_recent(recent, query, scores)
+    torch.testing.assert_close(shares, expected)
+    torch.testing.assert_close(means, torch.einsum("bik,bikd->bid", expected, states))
+
+
+def test_rough_scores_with_a_long_memory_are_the_exact_ones() -> None:
+    decoder, states, tags = make(), states_of(), legal_tags()
+    reading = decoder.read(states, MASK)
+    exact = decoder.log_probabilities(reading, tags)
+    torch.testing.assert_close(decoder.log_probabilities(reading, tags, memory=9)[MASK], exact[MASK])
+    rough = decoder.log_probabilities(reading, tags, memory=2)
+    torch.testing.assert_close(rough[:, :2], exact[:, :2])
+    assert (rough - exact)[MASK].abs().max() > 1e-4
 
 
 @pytest.mark.parametrize("settings", VARIANTS)
@@ -256,18 +301,44 @@ def test_the_fixed_point_is_greedy_decoding(scheme: Any, settings: dict[str, boo
             assert all(space.legal_steps[a][b] for a, b in itertools.pairwise(path))
 
 
+def test_decoding_position_by_position_is_greedy_decoding() -> None:
+    decoder, states = make(), states_of()
+    tags, ahead = search.step_by_step(decoder, states, MASK)
+    for b, length in enumerate(LENGTHS):
+        assert tags[b, :length].tolist() == step_by_step(decoder, states[b, :length])
+        assert not tags[b, length:].any()
+    assert (ahead[MASK] >= 0).all()
+    assert ahead[~MASK].isinf().all()
+    first = decoder.legal(scores_of(decoder, states, MASK, tags), tags, MASK, 0)[0, 0].sort().values
+    torch.testing.assert_close(ahead[0, 0], first[-1] - first[-2])
+
+
 def test_the_guess_decides_how_long_it_takes_and_nothing_else() -> None:
     decoder, states = make(), states_of()
     found = fixed_point(decoder, states, MASK)
-    again = fixed_point(decoder, states, MASK, found.tags)
+    again = fixed_point(decoder, states, MASK, found.tags, rounds=0)
     assert torch.equal(again.tags, found.tags)
     assert again.passes.tolist() == [1, 1, 1, 1]
+    assert again.rounds.tolist() == [0, 0, 0, 0]
     for tag in range(len(SPACE)):
-        for window in (None, 1, 3):
-            other = fixed_point(decoder, states, MASK, torch.full(MASK.shape, tag), window)
+        for rounds in (0, 1, 5):
+            other = fixed_point(decoder, states, MASK, torch.full(MASK.shape, tag), rounds)
             assert torch.equal(other.tags, found.tags)
             assert (other.passes <= torch.tensor(LENGTHS)).all()
-    assert fixed_point(decoder, states, MASK, window=1).passes.tolist() == LENGTHS
+            assert (other.rounds <= rounds).all()
+
+
+def test_rough_passes_spare_exact_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also as a GPU takes them, without looking whether anything still changes."""
+    decoder, states = make(), states_of(64, 30)
+    mask = torch.ones(64, 30).bool()
+    plain, helped = (fixed_point(decoder, states, mask, rounds=n) for n in (0, 6))
+    assert torch.equal(plain.tags, helped.tags)
+    assert helped.passes.float().mean() < 0.6 * plain.passes.float().mean()
+    monkeypatch.setattr("nershift.nn.label_search._waits_cost", lambda mask: True)
+    blind = fixed_point(decoder, states, mask)
+    assert torch.equal(blind.tags, plain.tags)
+    assert (blind.rounds == ROUNDS).all()
 
 
 def test_long_batches_are_decoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,14 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer, models
 
 from nershift.errors import ConfigError
-from nershift.text.subword_vectors import SPREAD, SubwordTokenizer, principal, read_subwords
+from nershift.text.subword_vectors import (
+    SPREAD,
+    SubwordTokenizer,
+    principal,
+    read_subwords,
+    write_word_vectors,
+)
+from nershift.text.vectors import read_vectors
 
 MakeFolder = Callable[[str], Path]
 
@@ -22,6 +29,17 @@ def test_a_word_is_the_mean_of_its_pieces(encoder_folder: MakeFolder) -> None:
     np.testing.assert_allclose(vectors.vector("Madrid"), vectors.matrix[4])
     assert vectors.tokenizer.pieces("zzz") == [vectors.tokenizer.unknown] == [1]
     assert not vectors.vector(" ").any()
+
+
+def test_words_of_corpora_go_to_a_plain_vector_file(encoder_folder: MakeFolder, tmp_path: Path) -> None:
+    vectors = read_subwords(str(encoder_folder("e")), 6)
+    out = tmp_path / "words.txt.gz"
+    words = ["gobiernos", "Madrid", "zzz", "two words", " ", "Madrid"]
+    assert write_word_vectors(vectors, words, out) == 3
+    found = read_vectors(out)
+    assert found.words == ["Madrid", "gobiernos", "zzz"]
+    for word in found.words:
+        np.testing.assert_allclose(found.matrix[found.index[word]], vectors.vector(word), atol=5.1e-4)
 
 
 def test_fewer_axes_keep_the_distances_that_vary_most() -> None:

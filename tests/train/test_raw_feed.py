@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -96,3 +97,24 @@ def test_inputs_are_those_of_the_encoder_whatever_was_forgotten(model: TaggingMo
 def test_no_text_is_refused(model: TaggingModel) -> None:
     with pytest.raises(SetupError, match="no sentences"):
         RawFeed(model, "t", [], 2, seed=1)
+
+
+def test_memory_does_not_grow_with_the_text(
+    model: TaggingModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counting its words and drawing batches from all over it, at 2,000 sentences and at six times as many."""
+    monkeypatch.setattr("nershift.data.raw._MARKS", 256)
+    peaks = []
+    for lines in (2_000, 12_000):
+        path = tmp_path / f"{lines}.txt"
+        with path.open("w", encoding="utf-8") as file:
+            file.writelines(f"word{chr(97 + i % 26)}{chr(97 + i % 17)} is here .\n" for i in range(lines))
+        tracemalloc.start()
+        text = RawText(path)
+        words = OutputWords.of({"text": text}, size=100)
+        feed = RawFeed(model, "text", text, 8, 1, words)
+        for k in range(0, feed.per_epoch, feed.per_epoch // 5):
+            feed.batch(k)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]

@@ -95,6 +95,10 @@ class Method:
         """Sentences on choices the method made by itself; they stand in ``metrics.json`` and in the report."""
         return []
 
+    def measures(self, model: TaggingModel) -> dict[str, Any]:
+        """Further entries of ``metrics.json`` about the finished model, beside its scores."""
+        return {}
+
     def keep(self, folder: Path) -> None:
         """Write what else the folder of the run should hold, after :meth:`finish`."""
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from nershift.data.raw import Joined, RawText
 from nershift.data.spans import Sentence
 from nershift.errors import SetupError
 from nershift.methods.base import TARGET, Method
 from nershift.methods.settings import PRESETS
 from nershift.nn.adversary import Discriminator, reverse
 from nershift.nn.model import Batch, TaggingModel
+from nershift.text.counts import OutputWords
 from nershift.train.feed import Feed
 from nershift.train.phase import Backward, Phase
+from nershift.train.raw import RawFeed
 from nershift.train.seeding import seed_torch
 
 
@@ -58,6 +61,7 @@ def add_discriminator(model: TaggingModel, domains: int, hidden: int, seed: int)
 class DannOptions:
     weight: float = 0.8  # λ of the reversed gradient, as in MetaNER
     hidden: int = 100  # hidden units of the discriminator
+    vocabulary: int = 50_000  # words of raw text on disk that get vectors of their own
 
 
 class Dann(Method):
@@ -92,21 +96,33 @@ class Dann(Method):
     def pretrain(self) -> Phase | None:
         if self.setup.target is None:
             return None  # without target text there is nothing to be adversarial about
-        config, sources = self.config.pretrain, self.setup.sources
+        config, sources, seed = self.config.pretrain, self.setup.sources, self.config.seed
         keys, unlabelled = self.source_keys(), self._unlabelled()
         spaces = {keys[c.name]: self.source_space(c) for c in sources}
-        model = self.new_model([*(s for c in sources for s in c.train), *unlabelled], spaces)
-        add_discriminator(model, len(sources) + 1, self.options.hidden, self.config.seed)
+        streamed = self.config.encoder.kind == "recurrent" and isinstance(unlabelled, Joined)
+        known: Sequence[Sentence] = unlabelled
+        if streamed:
+            words = OutputWords.of({TARGET: unlabelled}, self.options.vocabulary).words
+            known = [Sentence.of(words)]
+        model = self.new_model([*(s for c in sources for s in c.train), *known], spaces)
+        add_discriminator(model, len(sources) + 1, self.options.hidden, seed)
         feeds = {f"source {name}": feed for name, feed in self.source_feeds(model, config).items()}
-        feeds[TARGET] = Feed(model, TARGET, unlabelled, config.batch_size, self.config.seed, labelled=False)
+        feeds[TARGET] = (
+            RawFeed(model, TARGET, unlabelled, config.batch_size, seed)
+            if streamed
+            else Feed(model, TARGET, unlabelled, config.batch_size, seed, labelled=False)
+        )
         return AdversarialPhase(
-            "pretrain", model, config, feeds, self.config.seed, self.source_dev(), weight=self.options.weight
+            "pretrain", model, config, feeds, seed, self.source_dev(), weight=self.options.weight
         )
 
-    def _unlabelled(self) -> list[Sentence]:
-        raw = self.setup.raw
+    def _unlabelled(self) -> Sequence[Sentence]:
+        """A text on disk stays there."""
+        raw, own = self.setup.raw, self.target.splits.get("train", ())
         given = raw.get(TARGET) or raw.get(self.target.name) or ()
-        return [s.with_spans(()) for s in (*given, *self.target.splits.get("train", ()))]
+        if isinstance(given, RawText):
+            return Joined([given, [s.with_spans(()) for s in own]])
+        return [s.with_spans(()) for s in (*given, *own)]
 
     def train(self, start: TaggingModel | None) -> Phase | None:
         return self.target_phase(start) if self.target.splits.get("train") else None

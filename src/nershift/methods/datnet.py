@@ -53,6 +53,7 @@ class AutoOptions:
     decoders: Literal["separate", "shared"] = "separate"  # shared: one head, if the types are the same
     source_share: float = 0.4  # source batches in an epoch, as a share of all
     balance: float = 0.5  # 1: the target passes once an epoch; 0: a target batch in every step
+    epoch_steps: int = 0  # steps of an epoch; 0: those of source_share or of the target, whichever is more
     test_oracle: bool = (
         False  # also score test after every epoch, for comparison with others who select on it
     )
@@ -132,7 +133,9 @@ class AutoDATNet(Method):
             value = getattr(self.options, name)
             if not (0 <= value <= 1) or (name == "source_share" and not value):
                 raise ConfigError(f"found {value}", place=f"options.{name}", expected="a share from 0 to 1")
-        for name in ("gamma", "weight", "epsilon_source", "epsilon_target", "epsilon_chars", "private_size"):
+        for name in (
+            "gamma", "weight", "epsilon_source", "epsilon_target", "epsilon_chars", "private_size", "epoch_steps",
+        ):  # fmt: skip
             value = getattr(self.options, name)
             if value < int(name == "private_size"):
                 raise ConfigError(f"found {value}", place=f"options.{name}", expected="0 or more")
@@ -196,6 +199,7 @@ class AutoDATNet(Method):
             epsilon_chars=o.epsilon_chars,
             source_share=o.source_share,
             balance=o.balance,
+            epoch_steps=o.epoch_steps,
         )
 
     def _models(self) -> dict[str, TaggingModel]:

@@ -13,6 +13,7 @@ from nershift.data.spans import Sentence
 from nershift.methods.base import TARGET
 from nershift.nn.adversary import reverse
 from nershift.nn.grad_loss import ResourceDiscriminator, grad_loss, plain_loss
+from nershift.nn.joint import JointBatch
 from nershift.nn.model import Batch, TaggingModel, by_length
 from nershift.nn.perturb import Features, Moves
 from nershift.nn.recurrent import RecurrentEncoder
@@ -35,17 +36,19 @@ class DualSettings:
     epsilon_chars: float
     source_share: float
     balance: float
+    epoch_steps: int = 0
 
 
 @dataclass
 class _Pass:
     """One forward pass over the batches of a step."""
 
-    features: dict[str, Features] = field(default_factory=dict)
-    tagging: dict[str, Tensor] = field(default_factory=dict)
+    joint: JointBatch
+    features: Features
+    tagging: dict[str, Tensor]
     adversary: list[Tensor] = field(default_factory=list)
     told: dict[bool, Tensor] = field(default_factory=dict)  # share the discriminator told rightly, by source
-    reversed: list[Tensor] = field(default_factory=list)
+    reversed: Tensor | None = None
 
     def loss(self) -> Tensor:
         return torch.stack([*self.tagging.values(), *self.adversary]).sum()  # eq. 2
@@ -56,7 +59,8 @@ class DualPhase(Phase):
 
     Balance. With S steps in an epoch every step has a source batch. The target has b batches, which would be
     lost among them; it gets ``b · (S / b)^(1 - balance)`` of them, evenly spread, going round and round: with
-    the default 1/2 the geometric mean of its own size and the source's. Loss and adversary of a step take the
+    the default 1/2 the geometric mean of its own size and the source's. A target alone has a batch in every step,
+    round and round where ``epoch_steps`` sets the length of an epoch. Loss and adversary of a step take the
     mean over each of its batches, so that within a step source and target weigh the same.
     """
 
@@ -66,8 +70,9 @@ class DualPhase(Phase):
         self.sources = {name: feed for name, feed in self.feeds.items() if name != TARGET}
         own = self.feeds[TARGET].per_epoch
         available = sum(feed.per_epoch for feed in self.sources.values())
-        self.steps_per_epoch = max(own, round(settings.source_share * available), 1)
-        self.target_steps = own
+        natural = max(own, round(settings.source_share * available), 1)
+        self.steps_per_epoch = settings.epoch_steps or natural
+        self.target_steps = self.steps_per_epoch
         if self.sources:
             raised = own * (self.steps_per_epoch / own) ** (1 - settings.balance)
             self.target_steps = min(self.steps_per_epoch, max(own, round(raised)))
@@ -99,43 +104,33 @@ class DualPhase(Phase):
     # -- a step ------------------------------------------------------------------------------------------
 
     def gradients(self, batches: Mapping[str, Batch], backward: Backward) -> dict[str, Tensor]:
-        clean = self._forward(batches)
+        joint = JointBatch([(self._encoder(name), batch.inputs) for name, batch in batches.items()])
+        clean = self._forward(batches, joint, joint.clean(keep=self.settings.perturb))
         backward(clean.loss())
         logged = self._logged(clean)
         if self.settings.perturb:
             # The clean pass has left the gradients of the inputs. They are those of the encoder's own
             # objective, in which the adversary's part is reversed: a moved sentence is harder to tag and
             # gives its resource away.
-            moved = self._forward(batches, self._moves(batches, clean))
+            moved = self._forward(batches, joint, joint.moved(self._moves(batches, clean)))
             backward(moved.loss())  # eq. 4: both losses count
             logged["moved_loss"] = torch.stack(list(moved.tagging.values())).mean().detach()
         return logged
 
-    def _moves(self, batches: Mapping[str, Batch], clean: _Pass) -> dict[str, Moves]:
-        s, moves = self.settings, {}
-        for name, features in clean.features.items():
-            words = s.epsilon_target if name == TARGET else s.epsilon_source
-            moves[name] = Moves.against(
-                self._encoder(name), batches[name].inputs, features, words, s.epsilon_chars
-            )
-        return moves
+    def _moves(self, batches: Mapping[str, Batch], clean: _Pass) -> Moves:
+        s = self.settings
+        words = [s.epsilon_target if name == TARGET else s.epsilon_source for name in batches]
+        return clean.joint.moves(clean.features, words, s.epsilon_chars)
 
-    def _forward(self, batches: Mapping[str, Batch], moves: Mapping[str, Moves] | None = None) -> _Pass:
-        made = _Pass()
-        for name, batch in batches.items():
-            model, encoder = self.side(name), self._encoder(name)
-            if moves:
-                states = Features.moved(encoder, batch.inputs, moves[name]).states(
-                    encoder, batch.inputs["lengths"]
-                )
-            elif self.settings.perturb:
-                made.features[name] = Features.clean(encoder, batch.inputs)
-                states = made.features[name].states(encoder, batch.inputs["lengths"])
-            else:
-                states = model.states(batch)
-            made.tagging[name] = model.loss(batch, states)  # ℓ_S, ℓ_T
-            if self.settings.adversary != "none":
-                self._oppose(made, shared_part(encoder, states), batch.mask, source=name != TARGET)
+    def _forward(self, batches: Mapping[str, Batch], joint: JointBatch, features: Features) -> _Pass:
+        shared, states = joint.states(features)
+        tagging = {
+            name: self.side(name).loss(batch, own)  # ℓ_S, ℓ_T
+            for (name, batch), own in zip(batches.items(), states, strict=True)
+        }
+        made = _Pass(joint, features, tagging)
+        if self.settings.adversary != "none":
+            self._oppose(made, shared, [name != TARGET for name in batches])
         return made
 
     def side(self, name: str) -> TaggingModel:
@@ -149,20 +144,19 @@ class DualPhase(Phase):
         assert isinstance(encoder, RecurrentEncoder)
         return encoder
 
-    def _oppose(self, made: _Pass, states: Tensor, mask: Tensor, source: bool) -> None:
+    def _oppose(self, made: _Pass, states: Tensor, sources: Sequence[bool]) -> None:
         s, discriminator = self.settings, self.model.extras["discriminator"]
         assert isinstance(discriminator, ResourceDiscriminator)
-        hidden = reverse(states, s.weight)
+        hidden = made.reversed = reverse(states, s.weight)
         hidden.retain_grad()
-        made.reversed.append(hidden)
-        logits = discriminator(hidden, mask)  # [B]
-        told = (
-            grad_loss(logits, source, s.alpha, s.gamma)
-            if s.adversary == "grad"
-            else plain_loss(logits, source)
-        )
-        made.adversary.append(told.mean())
-        made.told[source] = ((logits > 0) == source).float().mean()
+        logits = discriminator(hidden, made.joint.mask)  # [B]
+        for source, side in zip(sources, made.joint.sides, strict=True):
+            own = logits[side.at]
+            told = (
+                grad_loss(own, source, s.alpha, s.gamma) if s.adversary == "grad" else plain_loss(own, source)
+            )
+            made.adversary.append(told.mean())
+            made.told[source] = ((own > 0) == source).float().mean()
 
     def _logged(self, clean: _Pass) -> dict[str, Tensor]:
         logged = {"loss": torch.stack(list(clean.tagging.values())).mean()}
@@ -172,8 +166,9 @@ class DualPhase(Phase):
             scale = {True: 0.5, False: 0.5 * self.steps_per_epoch / self.target_steps}
             logged["adversary_accuracy"] = torch.stack([scale[k] * v for k, v in clean.told.items()]).sum()
             # What the adversary tells the shared layer: the norm of its gradient there.
-            norms = [h.grad.norm() for h in clean.reversed if h.grad is not None]
-            logged["adversary_gradient"] = self.settings.weight * torch.stack(norms).square().sum().sqrt()
+            assert clean.reversed is not None
+            assert clean.reversed.grad is not None
+            logged["adversary_gradient"] = self.settings.weight * clean.reversed.grad.norm()
         return {name: value.detach() for name, value in logged.items()}
 
 

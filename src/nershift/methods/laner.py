@@ -13,7 +13,15 @@ from nershift.errors import ConfigError, SetupError, nearest
 from nershift.methods.base import TARGET, Method, Setup
 from nershift.nn.decoders import Decoder, make_decoder
 from nershift.nn.label_aware import LabelAwareDecoder, LabelAwareSettings
-from nershift.nn.label_rows import carry_over, full_name, joined_space, nearest_types, same_types
+from nershift.nn.label_check import compare_decoding
+from nershift.nn.label_rows import (
+    carry_over,
+    full_name,
+    joined_space,
+    nearest_types,
+    same_types,
+    start_from_names,
+)
 from nershift.nn.model import TaggingModel
 from nershift.train.phase import MixedPhase, Phase
 from nershift.train.seeding import seed_torch
@@ -56,8 +64,10 @@ class LanerOptions:
     labels: Literal["union", "target"] = (
         "union"  # types the tagger has: the sources' as well, or the target's alone
     )
-    new_rows: Literal["nearest", "random"] = "nearest"  # a new type starts as the nearest known one, or anew
+    # A new type starts as the known one with the nearest name, from its own name's state, or at random.
+    new_rows: Literal["nearest", "names", "random"] = "nearest"
     same: dict[str, str] = field(default_factory=dict)  # target type: source type, where names do not tell
+    check: bool = False  # decode test step by step as well and count differences, in metrics.json
 
 
 class Laner(Method):
@@ -156,14 +166,21 @@ class Laner(Method):
         origin = {
             t: t for t in space.types if t in old.space.types and t not in self.target_space.types
         } | same
+        unknown = [t for t in space.types if t not in origin]
         if self.options.new_rows == "nearest":
-            unknown = [t for t in space.types if t not in origin]
             origin = nearest_types(model.encoder, unknown, old.space.types) | origin
         carry_over(new, old, origin)
+        if self.options.new_rows == "names":
+            start_from_names(new, model.encoder, unknown)
         return new
 
     def train(self, start: TaggingModel | None) -> Phase:
         return self.target_phase(start)
+
+    def measures(self, model: TaggingModel) -> dict[str, Any]:
+        if not self.options.check or self.options.beam > 1 or not self.target.splits.get("test"):
+            return {}
+        return {"decoding": compare_decoding(model, TARGET, self.target.test)}
 
 
 def _joined(sources: tuple[Corpus, ...]) -> tuple[tuple[str, ...], tuple[Corpus, ...]]:

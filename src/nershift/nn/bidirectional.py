@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import torch
@@ -30,6 +32,7 @@ def padded_states(kind: str, weights: Sequence[Tensor], x: Tensor, lengths: Tens
     with no more than 128 units as twenty or so: five times as fast where launching kernels is what takes the time.
     Padding comes after the words for one direction; for the other, sentences are turned round within their lengths.
     """
+    _expect_compaction()
     turned, mask = _turned(lengths, x.shape[1])
     turned = turned.to(x.device, non_blocking=True)  # [B · L]
     mask = mask.to(x.device, non_blocking=True)  # [B, L, 1]
@@ -39,6 +42,12 @@ def padded_states(kind: str, weights: Sequence[Tensor], x: Tensor, lengths: Tens
         backward = _turn(_one_way(kind, back, _turn(x, turned), training), turned)
         x = torch.cat([forward, backward], -1) * mask  # [B, L, 2 · hidden]
     return x
+
+
+@cache
+def _expect_compaction() -> None:
+    """The weights of one direction are not one piece of memory; gathering them costs a few copies, as planned."""
+    warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
 
 
 def _turned(lengths: Tensor, width: int) -> tuple[Tensor, Tensor]:

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from nershift.nn.bidirectional import padded_states
+from nershift.nn.packing import Packing
 
 Place = Mapping[str, str]  # a name by axis
 
@@ -57,7 +59,8 @@ class LSTMGenerator(nn.Module):
         """``[places, rows of W]``."""
         out = self.weight.new_ones(len(places), 1)
         for (axis, index), vectors in zip(self._index.items(), self.vectors, strict=True):
-            rows = torch.stack([vectors[index[place[axis]]] for place in places])  # [places, size]
+            at = torch.tensor([index[place[axis]] for place in places], device=vectors.device)
+            rows = vectors.index_select(0, at)  # [places, size]
             out = (out[:, :, None] * rows[:, None]).flatten(1)
         return out
 
@@ -74,22 +77,25 @@ class LSTMGenerator(nn.Module):
 
     def run(self, x: Tensor, lengths: Tensor, weights: Tensor) -> Tensor:
         """States ``[B, L, 2 · hidden]`` of inputs ``[B, L, F]`` by the recurrent kernels; zero under padding."""
-        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
         parts = self.named(weights)
+        flat = [parts[name] for name in self._names]
+        if x.is_cuda:
+            return padded_states("lstm", flat, x, lengths, self.training)
+        packing = Packing.of(lengths, x)
+        packed = packing.pack(x)
         zeros = x.new_zeros(2 * self.layers, len(x), self.hidden)
         states, _, _ = torch._VF.lstm(
             packed.data,
             packed.batch_sizes,
             (zeros, zeros),
-            [parts[name] for name in self._names],
+            flat,
             True,  # with biases
             self.layers,
             0.0,  # no dropout between layers
             self.training,
             True,  # both directions
         )
-        out = PackedSequence(states, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices)
-        return pad_packed_sequence(out, batch_first=True, total_length=x.shape[1])[0]
+        return packing.unpack(states)
 
     @torch.no_grad()
     def write(self, lstm: nn.Module, place: Place) -> None:

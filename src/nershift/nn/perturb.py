@@ -20,45 +20,52 @@ from nershift.nn.recurrent import RecurrentEncoder
 
 @dataclass(frozen=True)
 class Features:
-    """What the recurrent layer reads of a batch: word vectors and the character CNN's output, token by token."""
+    """What the recurrent layer reads of a batch: word vectors and the character CNN's output, token by token.
+
+    The functions that make them take ``vectors [U, D]`` of the batch's distinct words, which may come from several
+    tables, and ``inputs`` as an encoder's ``collate`` makes them.
+    """
 
     words: Tensor  # [B, L, D]
     chars: Tensor | None  # [B, L, F]
     windows: Tensor | None = None  # [U, F]: where the character CNN found them
 
     @classmethod
-    def clean(cls, encoder: RecurrentEncoder, inputs: Mapping[str, Tensor]) -> Features:
-        """Those of a batch (``inputs`` as ``encoder.collate`` made them); they keep their gradients."""
-        words = encoder.words(inputs["rows"])[inputs["where"]]
-        if not words.requires_grad:  # a frozen table
+    def clean(
+        cls, cnn: CharCNN | None, vectors: Tensor, inputs: Mapping[str, Tensor], keep: bool = True
+    ) -> Features:
+        """Those of a batch; ``keep``: with their gradients, from which :class:`Moves` are made."""
+        words = vectors[inputs["where"]]
+        if keep and not words.requires_grad:  # a frozen table
             words = words.detach().requires_grad_()
         chars = windows = None
-        if encoder.chars is not None:
-            read, windows = encoder.chars.scan(inputs["chars"])
+        if cnn is not None:
+            read, windows = cnn.scan(inputs["chars"])
             chars = read[inputs["where"]]
         for value in (words, chars):
-            if value is not None and not value.is_leaf:
+            if keep and value is not None and not value.is_leaf:
                 value.retain_grad()
         return cls(words, chars, windows)
 
     @classmethod
-    def moved(cls, encoder: RecurrentEncoder, inputs: Mapping[str, Tensor], by: Moves) -> Features:
+    def moved(cls, cnn: CharCNN | None, vectors: Tensor, inputs: Mapping[str, Tensor], by: Moves) -> Features:
         """Those of the same batch with its vectors moved; the tables learn from these as well."""
         where = inputs["where"]
-        words = encoder.words(inputs["rows"])[where] + by.words
-        if encoder.chars is None or by.chars is None:
+        words = vectors[where] + by.words
+        if cnn is None or by.chars is None:
             return cls(words, None)
-        spelled = encoder.chars.embedding(inputs["chars"])[where] + by.chars  # [B, L, W, C]
+        spelled = cnn.embedding(inputs["chars"])[where] + by.chars  # [B, L, W, C]
         letters = (inputs["chars"] != 0)[where]  # [B, L, W]
-        chars = encoder.chars.convolve(spelled.flatten(0, 1), letters.flatten(0, 1))
+        chars = cnn.convolve(spelled.flatten(0, 1), letters.flatten(0, 1))
         return cls(words, chars.view(*where.shape, -1))
 
-    def states(self, encoder: RecurrentEncoder, lengths: Tensor) -> Tensor:
-        """``encoder.forward`` from here on: ``[B, L, size]``."""
+    def joined(self, encoder: RecurrentEncoder) -> Tensor:
+        """``[B, L, D + F]``, with the encoder's dropout: what its ``contextualise`` reads."""
         parts = [self.words]
         if self.chars is not None:
             parts.append(encoder.dropout(self.chars))
-        return encoder.contextualise(encoder.input_dropout(torch.cat(parts, -1)), lengths)
+        joined: Tensor = encoder.input_dropout(torch.cat(parts, -1))
+        return joined
 
 
 @dataclass(frozen=True)
@@ -72,21 +79,22 @@ class Moves:
     @torch.no_grad()
     def against(
         cls,
-        encoder: RecurrentEncoder,
+        cnn: CharCNN | None,
         inputs: Mapping[str, Tensor],
         features: Features,
-        words: float,
-        chars: float,
+        words: float | Tensor,
+        chars: float | Tensor,
     ) -> Moves:
-        """From the gradients a backward pass left in ``features``; ``words`` and ``chars`` are the ε of each."""
+        """From the gradients a backward pass left in ``features``.
+
+        ``words`` and ``chars`` are the ε of each, one for all sentences or ``[B]``.
+        """
         spelled = None
-        if encoder.chars is not None and features.chars is not None and features.windows is not None:
+        if cnn is not None and features.chars is not None and features.windows is not None:
             where = inputs["where"]
             asked = _grad(features.chars) * (features.chars > 0)  # ReLU
             letters = (inputs["chars"] != 0)[where]
-            spelled = direction(
-                letter_gradient(encoder.chars, letters, features.windows[where], asked), chars
-            )
+            spelled = direction(letter_gradient(cnn, letters, features.windows[where], asked), chars)
         return cls(direction(_grad(features.words), words), spelled)
 
 
@@ -95,8 +103,10 @@ def _grad(value: Tensor) -> Tensor:
     return value.grad
 
 
-def direction(gradient: Tensor, epsilon: float) -> Tensor:
+def direction(gradient: Tensor, epsilon: float | Tensor) -> Tensor:
     """``ε g / ‖g‖₂`` with one norm a sentence, over all axes but the first; zero where the gradient is.
+
+    ``epsilon`` may be ``[B]``, one for each sentence.
 
     Example:
         >>> direction(torch.tensor([[3.0, 4.0], [0.0, 0.0]]), 10.0)
@@ -106,6 +116,8 @@ def direction(gradient: Tensor, epsilon: float) -> Tensor:
     tiny, shape = torch.finfo(gradient.dtype).tiny, (-1, *[1] * (gradient.dim() - 1))
     # By the largest entry first: squares of small gradients would underflow.
     gradient = gradient / gradient.abs().flatten(1).amax(1).clamp_min(tiny).view(shape)
+    if isinstance(epsilon, Tensor):
+        epsilon = epsilon.view(shape)
     return epsilon * gradient / gradient.flatten(1).norm(dim=1).clamp_min(tiny).view(shape)
 
 

@@ -83,9 +83,24 @@ def language_model_loss(head: SampledSoftmax, states: Tensor, words: Tensor, mas
         words: output ids ``[B, L]``, with ``BOUNDARY`` under padding.
         mask: ``[B, L]``.
     """
-    edge = torch.full_like(words[:, :1], BOUNDARY)
-    targets = torch.cat([torch.cat([words[:, 1:], edge], 1), torch.cat([edge, words[:, :-1]], 1)])  # [2B, L]
-    both = torch.cat(states.chunk(2, -1)).flatten(0, 1)  # [2BL, size]
-    losses = head(both, targets.flatten()).view(targets.shape)
+    return language_model_losses(head, [(states, words, mask)])[0]
+
+
+def language_model_losses(
+    head: SampledSoftmax, batches: Sequence[tuple[Tensor, Tensor, Tensor]]
+) -> list[Tensor]:
+    """:func:`language_model_loss` of several batches (states, words, mask), which share their negatives."""
+    both, targets = list[Tensor](), list[Tensor]()
+    for states, words, _ in batches:
+        edge = torch.full_like(words[:, :1], BOUNDARY)
+        targets += [
+            torch.cat([words[:, 1:], edge], 1).flatten(),
+            torch.cat([edge, words[:, :-1]], 1).flatten(),
+        ]
+        both += [part.flatten(0, 1) for part in states.chunk(2, -1)]  # [BL, size] each
+    found = head(torch.cat(both), torch.cat(targets)).split([2 * words.numel() for _, words, _ in batches])
     # Positions under padding are computed too: choosing the others would make the CPU wait for the GPU.
-    return torch.where(mask.repeat(2, 1), losses, 0.0).sum() / (2 * len(words))
+    return [
+        torch.where(mask.flatten().repeat(2), losses, 0.0).sum() / (2 * len(words))
+        for losses, (_, words, mask) in zip(found, batches, strict=True)
+    ]

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nershift.config import EncoderConfig
+from nershift.nn.bidirectional import bidirectional
 from nershift.nn.recurrent import RecurrentEncoder, Words
 from nershift.text.surfaces import Vocabulary
 
@@ -31,11 +31,7 @@ class SharedPrivateEncoder(RecurrentEncoder):
         self.size = 2 * self.size
 
     def contextualise(self, x: Tensor, lengths: Tensor) -> Tensor:
-        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-        states = [
-            pad_packed_sequence(layer(packed)[0], batch_first=True, total_length=x.shape[1])[0]
-            for layer in (self.private, self.recurrent)
-        ]
+        states = [bidirectional(layer, x, lengths) for layer in (self.private, self.recurrent)]
         return self.dropout(torch.cat(states, -1))  # [B, L, private + shared]
 
 

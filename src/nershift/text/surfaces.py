@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from nershift.text.vectors import lookup_forms
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 PAD, UNKNOWN = "<pad>", "<unknown>"
 
@@ -92,5 +94,12 @@ class Surfaces:
 
     def look_up(self, numbers: np.ndarray) -> tuple[Tensor, Tensor]:
         """``rows [N]`` and ``characters [N, W]`` (0 = padding) of the given forms."""
+        import torch  # here, so that taggers that run without torch can use the rest
+
+        rows, chars = self.arrays(numbers)
+        return torch.from_numpy(rows), torch.from_numpy(chars)
+
+    def arrays(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """:meth:`look_up` as arrays."""
         width = int(self._lengths[numbers].max())
-        return torch.from_numpy(self._rows[numbers]), torch.from_numpy(self._chars[numbers, :width])
+        return self._rows[numbers], self._chars[numbers, :width]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from nershift.config import TrainConfig
 from nershift.data.spans import Sentence
@@ -14,7 +16,7 @@ from nershift.eval.metrics import score
 from nershift.nn.generated import LSTMGenerator, Place
 from nershift.nn.model import Batch, TaggingModel
 from nershift.nn.recurrent import RecurrentEncoder
-from nershift.nn.sampled_softmax import SampledSoftmax, language_model_loss
+from nershift.nn.sampled_softmax import SampledSoftmax, language_model_losses
 from nershift.train.feed import Feed
 from nershift.train.phase import Backward, Phase
 
@@ -61,12 +63,10 @@ class CrossLMPhase(Phase):
 
     def gradients(self, batches: Mapping[str, Batch], backward: Backward) -> dict[str, Tensor]:
         weights = self.generator([task.place for task in self.tasks])
-        losses = [self.task_loss(t, batches[t.feed], w) for t, w in zip(self.tasks, weights, strict=True)]
-        total = torch.stack([t.weight * loss for t, loss in zip(self.tasks, losses, strict=True)]).sum()
+        losses = self.losses(self.tasks, batches, weights)
+        total = torch.stack([t.weight * losses[t.feed] for t in self.tasks]).sum()
         backward(total)  # eq. 9; its last term is the optimiser's weight decay
-        return {"loss": total.detach()} | {
-            task.feed: loss.detach() for task, loss in zip(self.tasks, losses, strict=True)
-        }
+        return {"loss": total.detach()} | {feed: loss.detach() for feed, loss in losses.items()}
 
     @property
     def generator(self) -> LSTMGenerator:
@@ -74,16 +74,28 @@ class CrossLMPhase(Phase):
         assert isinstance(found, LSTMGenerator)
         return found
 
-    def task_loss(self, task: Task, batch: Batch, weights: Tensor) -> Tensor:
-        encoder, inputs = self.model.encoder, batch.inputs
+    def losses(
+        self, tasks: Sequence[Task], batches: Mapping[str, Batch], weights: Sequence[Tensor]
+    ) -> dict[str, Tensor]:
+        """By feed. What the tasks share, words and characters and the language models' output, runs once for all."""
+        encoder = self.model.encoder
         assert isinstance(encoder, RecurrentEncoder)
-        x = encoder.embed(inputs["rows"], inputs["chars"], inputs["where"])  # [B, L, F], eq. 1
-        states = encoder.dropout(self.generator.run(x, inputs["lengths"], weights))  # [B, L, 2H], eq. 3
-        if task.kind == NER:
-            return self.model.loss(batch, states)  # eqs. 4 and 7
-        head = self.model.extras["lm"]
-        assert isinstance(head, SampledSoftmax)
-        return language_model_loss(head, states, inputs["words"], inputs["mask"])
+        states = {}
+        features = embed_together(encoder, [batches[t.feed].inputs for t in tasks])  # eq. 1
+        for task, x, made in zip(tasks, features, weights, strict=True):
+            lengths = batches[task.feed].inputs["lengths"]
+            states[task.feed] = encoder.dropout(self.generator.run(x, lengths, made))  # [B, L, 2H], eq. 3
+        found = {t.feed: self.model.loss(batches[t.feed], states[t.feed]) for t in tasks if t.kind == NER}
+        reading = [t.feed for t in tasks if t.kind == LM]
+        if reading:
+            head = self.model.extras["lm"]
+            assert isinstance(head, SampledSoftmax)
+            parts = [
+                (states[feed], batches[feed].inputs["words"], batches[feed].inputs["mask"])
+                for feed in reading
+            ]
+            found |= dict(zip(reading, language_model_losses(head, parts), strict=True))
+        return {task.feed: found[task.feed] for task in tasks}  # eqs. 4 and 7, or 8
 
     def validate(self) -> float | None:
         if not self.selection:
@@ -93,6 +105,17 @@ class CrossLMPhase(Phase):
             settle(self.model, domain)
             found.append(score(gold, self.model.predict(key, gold, self.config.eval_batch_size)).f1)
         return sum(found) / len(found)
+
+
+def embed_together(encoder: RecurrentEncoder, inputs: Sequence[Mapping[str, Tensor]]) -> list[Tensor]:
+    """Features ``[B, L, F]`` of each batch, from one pass over the distinct words of all of them."""
+    longest = max(part["chars"].shape[1] for part in inputs)
+    chars = [pad(part["chars"], (0, longest - part["chars"].shape[1])) for part in inputs]
+    first = list(accumulate([len(part["rows"]) for part in inputs], initial=0))
+    where = [(part["where"] + at).flatten() for part, at in zip(inputs, first, strict=False)]
+    x = encoder.embed(torch.cat([part["rows"] for part in inputs]), torch.cat(chars), torch.cat(where))
+    parts = x.split([len(w) for w in where])  # [B · L, F] each
+    return [own.view(*part["where"].shape, -1) for own, part in zip(parts, inputs, strict=True)]
 
 
 def settle(model: TaggingModel, domain: str) -> None:

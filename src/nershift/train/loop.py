@@ -111,7 +111,7 @@ class Loop:
             )
             sentences += sum(len(batch) for batch in batches.values())
             with self._autocast():
-                logged = phase.gradients(batches, lambda loss: (loss / self.config.accumulate).backward())
+                logged = phase.gradients(batches, self._backward)
             for name, value in logged.items():
                 value = value.detach().float() / self.config.accumulate
                 self._sums[name] = self._sums[name] + value if name in self._sums else value
@@ -121,6 +121,11 @@ class Loop:
             torch.nn.utils.clip_grad_norm_(parameters, self.config.clip)
         self.optimizer.step()
 
+    def _backward(self, loss: Tensor) -> None:
+        # Each gradient in the precision of its forward step: parts that kept single precision keep it here too.
+        with torch.autocast(loss.device.type, enabled=False):
+            (loss / self.config.accumulate).backward()
+
     def _autocast(self) -> AbstractContextManager[Any]:
         if self.config.precision == "bf16":
             return torch.autocast(self.phase.model.device.type, torch.bfloat16)
@@ -129,7 +134,8 @@ class Loop:
     def _end_epoch(self) -> None:
         p = self.progress
         steps = (p.step - 1) % self.phase.steps_per_epoch + 1
-        score = self.phase.validate()
+        with self._autocast():
+            score = self.phase.validate()
         # A score of 0 says nothing yet: the later weights are the better guess, and patience has not begun.
         if score is not None and (not p.best or score > p.best):
             p.best, p.best_step, p.stale = score, p.step, 0

@@ -173,6 +173,7 @@ class MaskedPhase(Phase):
         tagging = TaggingModel(model.encoder, {}, {"masked": model.head})
         super().__init__("dapt", tagging, config, {}, seed, steps_per_epoch=every)
         self.head, self.encoder, self.feed = model.head, model.encoder, feed
+        self.held_out = feed.held_out()
 
     def draw(self, step: int, rank: int, world: int) -> dict[str, Batch]:
         return {"raw": self.feed.batch(step, rank, world)}
@@ -198,7 +199,7 @@ class MaskedPhase(Phase):
     @torch.no_grad()
     def validate(self) -> float:
         self.model.eval()
-        losses = [self._losses(batch) for batch in self.feed.held_out()]
+        losses = [self._losses(batch) for batch in self.held_out]
         self.model.train()
         return -float(torch.cat(losses).mean())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -80,17 +81,22 @@ class Phase:
 
 
 class MixedPhase(Phase):
-    """One feed a step, in an order redrawn each epoch in which every feed passes once over its sentences."""
+    """One feed a step, in an order redrawn each epoch in which every feed passes once over its sentences.
+
+    With ``balance`` a small feed passes more often.
+    """
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self.steps_per_epoch = sum(feed.per_epoch for feed in self.feeds.values())
+        least = math.ceil(self.config.balance * max(feed.per_epoch for feed in self.feeds.values()))
+        self._turns = {name: max(feed.per_epoch, least) for name, feed in self.feeds.items()}
+        self.steps_per_epoch = sum(self._turns.values())
         self._epoch, self._order = -1, list[tuple[str, int]]()
 
     def draw(self, step: int, rank: int, world: int) -> dict[str, Batch]:
         epoch, at = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
-            turns = [(n, epoch * f.per_epoch + i) for n, f in self.feeds.items() for i in range(f.per_epoch)]
+            turns = [(name, epoch * each + i) for name, each in self._turns.items() for i in range(each)]
             generator(self.seed, self.name, "turns", epoch).shuffle(turns)
             self._epoch, self._order = epoch, turns
         name, k = self._order[at]

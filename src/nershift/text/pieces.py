@@ -1,0 +1,80 @@
+"""Sub-words of a sentence laid out in the windows of an encoder, and batches of such windows. No torch in here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nershift.text.windows import windows
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Sub-words of one sentence: ``ids`` of each window, and the (window, position) of each token."""
+
+    ids: tuple[tuple[int, ...], ...]
+    at: tuple[tuple[int, int], ...]
+    forms: np.ndarray
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What an encoder wants around words: special sub-words, a padding id, and room for the words themselves."""
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    pad: int
+    unknown: int
+    room: int  # sub-words of words that fit a window
+    overlap: int  # sub-words shared by neighbouring windows
+
+    def by_word(self, ids: Sequence[int], words: Sequence[int | None], count: int) -> list[list[int]]:
+        """The sub-words of each of ``count`` words, from a tokenizer's ids and the word each belongs to.
+
+        A word without sub-words (a lone control character) is shown as unknown; a word of more sub-words than
+        the window has room for is shown by its first ones, of which only the very first is read.
+        """
+        pieces: list[list[int]] = [[] for _ in range(count)]
+        for piece, word in zip(ids, words, strict=True):
+            if word is not None:
+                pieces[word].append(piece)
+        return [(p or [self.unknown])[: self.room] for p in pieces]
+
+    def lay_out(
+        self, pieces: Sequence[Sequence[int]]
+    ) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, int], ...]]:
+        """``ids`` and ``at`` of :class:`Pieces`; every token is read in one window only."""
+        ids: list[tuple[int, ...]] = []
+        at: list[tuple[int, int]] = []
+        for n, window in enumerate(windows([len(p) for p in pieces], self.room, self.overlap)):
+            shown = list(self.before)
+            for i in range(window.start, window.end):
+                if window.emit_start <= i < window.emit_end:
+                    at.append((n, len(shown)))
+                shown += pieces[i]
+            ids.append((*shown, *self.after))
+        return tuple(ids), tuple(at)
+
+
+def pad_windows(items: Sequence[Pieces], pad: int) -> dict[str, NDArray[np.int64]]:
+    """``input_ids`` and ``attention_mask [N windows, S]``, and ``where [B, L]``: each token among their N·S places.
+
+    ``mask [B, L]`` (bool) tells tokens from the padding behind them.
+    """
+    longest = max(len(w) for item in items for w in item.ids)
+    ids = np.full((sum(len(item.ids) for item in items), longest), pad)
+    attention = np.zeros_like(ids)
+    where = np.zeros((len(items), max(len(item.at) for item in items)), dtype=np.int64)
+    mask = np.zeros(where.shape, dtype=bool)
+    row = 0
+    for b, item in enumerate(items):
+        where[b, : len(item.at)] = [(row + n) * longest + p for n, p in item.at]
+        mask[b, : len(item.at)] = True
+        for window in item.ids:
+            ids[row, : len(window)] = window
+            attention[row, : len(window)] = 1
+            row += 1
+    return {"input_ids": ids, "attention_mask": attention, "where": where, "mask": mask}
