@@ -91,6 +91,7 @@ class TrainConfig:
     clip: float = 5.0  # global gradient norm; 0: off
     batch_size: int = 32
     accumulate: int = 1  # batches a step
+    balance: float = 0.0  # corpora taking turns: batches an epoch, at least this share of the largest's
     epochs: int = 30
     max_steps: int = 0  # stop after so many steps; 0: epochs decide
     patience: int = 0  # epochs without a better dev score before stopping; 0: never
@@ -127,7 +128,7 @@ _AT_LEAST_ONE = {
     "accumulate",
     "widths",
 }
-_AT_MOST_ONE = {"drop", "dropout", "input_dropout", "warmup"}
+_AT_MOST_ONE = {"balance", "drop", "dropout", "input_dropout", "warmup"}
 
 
 def to_dict(config: Any) -> dict[str, Any]:

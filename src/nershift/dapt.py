@@ -158,8 +158,6 @@ def _phase(
         settings.hold_out,
         banned,
     )
-    if not any(len(batch.inputs["chosen"]) for batch in feed.held_out()):
-        raise SetupError("the held-out part of the text has no words", place="--raw", fix="give more text")
     every = min(settings.eval_steps, feed.per_epoch)
     total = settings.train.epochs * feed.per_epoch
     if settings.train.max_steps:
@@ -168,7 +166,10 @@ def _phase(
     if model.head_is_new:
         encoder_lr = train.lr if train.encoder_lr is None else train.encoder_lr
         train = dataclasses.replace(train, lr=settings.head_lr, encoder_lr=encoder_lr)
-    return MaskedPhase(model, feed, train, settings.seed, every)
+    phase = MaskedPhase(model, feed, train, settings.seed, every)
+    if not any(len(batch.inputs["chosen"]) for batch in phase.held_out):
+        raise SetupError("the held-out part of the text has no words", place="--raw", fix="give more text")
+    return phase
 
 
 def _digest(rows: Sequence[Sentence]) -> str:

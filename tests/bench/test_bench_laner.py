@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from nershift.bench.jobs import apart
 from nershift.bench.laner import AI_TYPES, CROSSNER, TABLES
 from nershift.bench.show import markdown
 from nershift.bench.tables import tables
 from nershift.data.catalog import catalog
+from nershift.data.corpus import Corpus
+from nershift.data.spans import Sentence
 from nershift.methods import methods
 from nershift.run import resolve
 
@@ -21,6 +24,7 @@ def test_cells_can_be_run_and_published_numbers_are_shown(table, tmp_path):
         assert cell.target in catalog()
         if cell.method in methods():
             config = resolve(cell.method, cell.config)
+            assert cell.method != "laner" or config.options["check"]
             assert config.encoder.kind == (
                 "recurrent" if cell.row in ("LSTM-CRF", "crosslm") else "transformer"
             )
@@ -55,3 +59,36 @@ def test_cells_of_different_tables_share_results():
 
 def test_types_of_figure_2_are_columns():
     assert tables()["laner-fig2"].layout()[1] == list(AI_TYPES)
+
+
+def test_steps_are_read_on_test_and_on_dev_from_the_same_runs():
+    test, dev = (tables()[name] for name in ("laner-steps", "laner-steps-dev"))
+    assert [c.key for c in test.cells([1])] == [c.key for c in dev.cells([1])]
+    metrics = {"dev": {"f1": 0.4}, "test": {"f1": 0.3}}
+    assert (test.value(metrics, ""), dev.value(metrics, "")) == (0.3, 0.4)
+    pairs = {c.name: c for c in test.cells([1]) if c.target == "crossner_ai"}
+    for row, other in ((r, r.replace("tagger", "LANER")) for r in pairs if r.startswith("tagger")):
+        assert pairs[row].sources == pairs[other].sources  # every step has its plain head
+    keys = {c.key for c in tables()["laner-table3"].cells([1])}
+    assert pairs["LANER"].key in keys
+    assert pairs["tagger"].key in keys
+
+
+def test_one_pretraining_on_all_domains_serves_every_target():
+    cells = [c for c in tables()["laner-steps"].cells([1]) if c.name == "LANER, all domains"]
+    assert len({c.pretraining for c in cells}) == 1
+    assert all(c.disjoint for c in cells)
+    assert cells[0].pretraining != replace(cells[0], disjoint=False).pretraining
+    assert cells[0].key != replace(cells[0], disjoint=False).key
+
+
+def test_no_source_has_what_another_is_tested_on():
+    def corpus(name, train, test):
+        return Corpus(name, {"train": tuple(map(Sentence.of, train)), "test": tuple(map(Sentence.of, test))})
+
+    one = corpus("one", [["A", "b"], ["c"]], [["d"]])
+    other = corpus("other", [["D"], ["e"]], [["a", "B"], ["e"]])
+    first, second = apart([one, other])
+    assert [s.tokens for s in first.train] == [("c",)]
+    assert [s.tokens for s in second.train] == [("e",)]  # its own overlap is the corpus's affair
+    assert (first.test, second.test) == (one.test, other.test)

@@ -16,6 +16,7 @@ from nershift.data.spans import Sentence
 from nershift.errors import ConfigError
 from nershift.nn.encoder import Encoder
 from nershift.nn.recurrent import RecurrentEncoder, Words
+from nershift.nn.side_by_side import AND, SideBySideEncoder
 from nershift.nn.subwords import SubwordTable
 from nershift.nn.transformer import TransformerEncoder, find_encoder, load_pretrained
 from nershift.nn.words import WordTable, row_name
@@ -38,6 +39,8 @@ def make_encoder(config: EncoderConfig, sentences: Iterable[Sentence]) -> Encode
                 expected="a local folder or a hub name",
                 fix="--set encoder.transformer.name=PATH",
             )
+        if AND in config.transformer.name:
+            return SideBySideEncoder.new(config, characters)
         model, tokenizer = load_pretrained(config.transformer.name)
         return TransformerEncoder(config, model, tokenizer, characters)
     return RecurrentEncoder(config, make_words(config.words, words), characters)

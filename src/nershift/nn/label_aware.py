@@ -27,11 +27,10 @@ from nershift.data.labels import LabelSpace
 from nershift.data.spans import Span
 from nershift.nn.decoders import Decoder, cut, widened
 from nershift.nn.label_search import Reading, beam, fixed_point
-from nershift.nn.prefix_attention import attend
+from nershift.nn.prefix_attention import attend, attend_recent
 from nershift.nn.prefixes import PrefixLSTM
 
 NONE = float("-inf")
-WINDOW = 12  # positions decoded in a pass on a CPU
 CELLS = 500_000  # sentences × positions × positions decoded at a time, which bounds memory
 
 
@@ -104,7 +103,7 @@ class LabelAwareDecoder(Decoder):
                 parts["background_out"] = linear(states, out[1][:, :size])
                 if settings.context and settings.connect:
                     parts["background_reader"] = linear(states, self.reader.weight[:, size:])
-            return Reading(parts, mask)
+            return Reading(parts, mask, {"newest": self.prefixes.newest(self.labels.weight)})
 
     def log_probabilities(
         self,
@@ -113,12 +112,14 @@ class LabelAwareDecoder(Decoder):
         first: int = 0,
         last: int | None = None,
         wanted: Tensor | None = None,
+        memory: int | None = None,
     ) -> Tensor:
         """Of every tag at positions ``first`` to ``last - 1``, given the tags before each: ``[B, last - first, C]``.
 
         Args:
             tags: ids, ``[B, L]``; those at ``last - 1`` and later are not read.
             wanted: bool, ``[B, L]``: positions whose result will be looked at, where these are not all.
+            memory: a rough result for all positions, by backward walks of so many labels; None: the exact one.
         """
         with torch.autocast(tags.device.type, enabled=False):
             parts, last = reading.parts, tags.shape[1] if last is None else last
@@ -128,7 +129,7 @@ class LabelAwareDecoder(Decoder):
             scores = parts["out"][:, first:last]  # u of eq. 10, token part
             shares = None
             if self.settings.background:
-                newest = self.prefixes.newest(self.labels.weight, prefix[:, first:])
+                newest = reading.tables["newest"][prefix[:, first:]]
                 shares = self._background(parts, reading.mask, torch.cat([ahead[:, first:], newest], -1))
                 scores = scores + shares @ parts["background_out"]  # h^b of eq. 6
             if self.settings.context:
@@ -136,7 +137,7 @@ class LabelAwareDecoder(Decoder):
                 if shares is not None and self.settings.connect:
                     query = query + shares @ parts["background_reader"]
                 live = reading.mask if wanted is None else wanted
-                context = self._context(query, prefix, ahead, live[:, :last], first)
+                context = self._context(query, prefix, ahead, live[:, :last], first, memory)
                 scores = scores + linear(context, self.project.weight[:, -context.shape[-1] :])  # eq. 9
             return functional.log_softmax(scores, -1)
 
@@ -146,11 +147,19 @@ class LabelAwareDecoder(Decoder):
         scores = newest @ parts["keys"].transpose(1, 2) + parts["key_bias"][:, None]
         return scores.masked_fill(~mask[:, None], NONE).softmax(-1)
 
-    def _context(self, query: Tensor, prefix: Tensor, ahead: Tensor, live: Tensor, first: int) -> Tensor:
+    def _context(
+        self, query: Tensor, prefix: Tensor, ahead: Tensor, live: Tensor, first: int, memory: int | None
+    ) -> Tensor:
         """What the token makes of the labels before it, ``[B, R, 2D]``."""
-        back, where = self.prefixes.backward_states(self.labels.weight, prefix, live, first)
         q_ahead, q_back = query.chunk(2, -1)  # [B, R, D] each
-        shares, context = attend(back, where, q_back, q_ahead @ ahead.transpose(1, 2), first)  # eq. 8
+        scores = q_ahead @ ahead.transpose(1, 2)
+        if memory is None:
+            back, where = self.prefixes.backward_states(self.labels.weight, prefix, live, first)
+            shares, context = attend(back, where, q_back, scores, first)  # eq. 8
+        else:
+            depth = min(memory, prefix.shape[1])
+            recent = self.prefixes.recent_states(self.labels.weight, prefix, live, depth)
+            shares, context = attend_recent(recent, q_back, scores)
         return torch.cat([shares @ ahead, context], -1)
 
     def loss(self, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
@@ -185,8 +194,7 @@ class LabelAwareDecoder(Decoder):
             if self.settings.beam > 1:
                 found += cut(beam(self, part, shown, self.settings.beam), shown)
             else:
-                window = None if shown.is_cuda else WINDOW
-                found += cut(fixed_point(self, part, shown, window=window).tags, shown)
+                found += cut(fixed_point(self, part, shown).tags, shown)
         return found
 
     def guess(self, states: Tensor) -> Tensor:
@@ -219,7 +227,8 @@ class LabelAwareDecoder(Decoder):
             paths = [self.space.encode(sorted(spans[b][s] for s in layer), length) for b, layer in part]
             tags = torch.tensor(paths, device=mask.device)
             reading = self.read(states[rows], mask[rows])
-            scores = self.log_probabilities(reading, tags).gather(2, tags[..., None])[..., 0]
+            every = functional.log_softmax(self.log_probabilities(reading, tags) / self.temperature, -1)
+            scores = every.gather(2, tags[..., None])[..., 0]
             sums = functional.pad(scores.double().cumsum(1), (1, 0)).cpu()
             for (b, layer), total in zip(part, sums, strict=True):
                 for s in layer:

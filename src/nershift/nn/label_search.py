@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.nn import functional
+
+ROUNDS = 4  # rough passes that improve a guess, at most
+MEMORY = 8  # labels that a rough pass reads backwards
+REPAIRS = 4  # how far behind a changed tag others are made to fit it within a pass
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a tagger has computed from the tokens of a batch, before any tag: tensors ``[B, L, …]``."""
+    """What a tagger has computed before any tag: from the tokens of a batch ``[B, L, …]``, and from none of them."""
 
     parts: Mapping[str, Tensor]
     mask: Tensor
+    tables: Mapping[str, Tensor] = field(default_factory=dict)
 
     def of(self, rows: Tensor, length: int) -> Reading:
-        """Of some sentences, cut to ``length``."""
-        return Reading({k: v[rows, :length] for k, v in self.parts.items()}, self.mask[rows, :length])
+        """Of some sentences, in their order, cut to ``length``."""
+        if len(rows) == len(self.mask) and length == self.mask.shape[1]:
+            return self
+        parts = {k: v[:, :length].index_select(0, rows) for k, v in self.parts.items()}
+        return Reading(parts, self.mask[rows, :length], self.tables)
 
 
 class Autoregressive(Protocol):
@@ -33,6 +42,7 @@ class Autoregressive(Protocol):
         first: int = 0,
         last: int | None = None,
         wanted: Tensor | None = None,
+        memory: int | None = None,
     ) -> Tensor: ...
     def legal(self, scores: Tensor, tags: Tensor, mask: Tensor, first: int) -> Tensor: ...
     def guess(self, states: Tensor) -> Tensor: ...
@@ -42,15 +52,12 @@ class Autoregressive(Protocol):
 class Greedy:
     tags: Tensor  # [B, L], 0 under padding
     passes: Tensor  # [B]: parallel passes that each sentence took part in
+    rounds: Tensor  # [B]: rough passes before these
 
 
 @torch.no_grad()
 def fixed_point(
-    tagger: Autoregressive,
-    states: Tensor,
-    mask: Tensor,
-    guess: Tensor | None = None,
-    window: int | None = None,
+    tagger: Autoregressive, states: Tensor, mask: Tensor, guess: Tensor | None = None, rounds: int = ROUNDS
 ) -> Greedy:
     """The tags of greedy decoding from left to right, without going from left to right.
 
@@ -59,33 +66,95 @@ def fixed_point(
     they are settled and never computed again. Results behind that position are the next guess. A sentence is done
     when result and guess agree; each pass settles at least one more position, whatever the guess.
 
+    Before that, rough passes that look back over a few labels only bring the guess near the result. They cost little
+    and decide nothing.
+
     Args:
         guess: ``[B, L]``; by default the tagger's own.
-        window: positions behind the settled ones that a pass computes; None: all. A GPU takes all in the time of
-            some; on a CPU a small window wastes less on positions that a wrong guess before them spoils.
+        rounds: rough passes at most.
     """
-    lengths, reading = mask.sum(1), tagger.read(states, mask)
+    lengths = mask.sum(1).tolist()  # first of all: later it would wait for all that was begun before
+    reading = tagger.read(states, mask)
     tags = (tagger.guess(states) if guess is None else guess).masked_fill(~mask, 0)
-    settled, passes = torch.zeros_like(lengths), torch.zeros_like(lengths)
-    rows = lengths.nonzero()[:, 0]
-    while len(rows):
-        done, end = settled[rows], lengths[rows]
-        until = end if window is None else torch.minimum(done + window, end)
-        first, last, longest = torch.stack(
-            [done.min(), until.max(), end.max()]
-        ).tolist()  # the pass's one wait
-        passes[rows] += 1
-        shown, known = mask[rows, :longest], tags[rows, :longest]
-        at = torch.arange(longest, device=mask.device)
-        open_ = (at >= done[:, None]) & (at < until[:, None])  # [A, longest]
-        scores = tagger.log_probabilities(reading.of(rows, longest), known, first, last, open_)
-        found = tagger.legal(scores, known, shown, first).argmax(-1)  # [A, last - first]
-        open_, before = open_[:, first:last], known[:, first:last]
-        wrong = open_ & (found != before)
-        tags[rows, first:last] = torch.where(open_, found, before)
-        settled[rows] = torch.where(wrong.any(1), first + wrong.int().argmax(1) + 1, until)
-        rows = rows[settled[rows] < lengths[rows]]
-    return Greedy(tags, passes)
+    tags, roughly = _improved(tagger, reading, tags, rounds)
+    settled, passes = [0] * len(lengths), [0] * len(lengths)
+    while rows := [b for b, length in enumerate(lengths) if settled[b] < length]:
+        first, last = min(settled[b] for b in rows), max(lengths[b] for b in rows)
+        at = torch.tensor(rows, device=mask.device)
+        part, known = reading.of(at, last), tags[at, :last]
+        done = torch.tensor([settled[b] for b in rows], device=mask.device)
+        open_ = part.mask & (torch.arange(last, device=mask.device) >= done[:, None])  # [A, last]
+        scores = tagger.log_probabilities(part, known, first, last, open_)
+        found = _best(tagger, scores, known, part.mask, open_, first)
+        wrong = found != known
+        tags[at, :last] = found
+        # One wait a pass: everything that the next one needs to know.
+        places = torch.where(wrong.any(1), wrong.int().argmax(1) + 1, last).tolist()
+        for b, place in zip(rows, places, strict=True):
+            settled[b], passes[b] = min(place, lengths[b]), passes[b] + 1
+    return Greedy(tags, torch.tensor(passes), roughly)
+
+
+def _improved(tagger: Autoregressive, reading: Reading, tags: Tensor, rounds: int) -> tuple[Tensor, Tensor]:
+    """The guess after rough passes, and how many each sentence took.
+
+    On a GPU all of them are taken, since to ask whether tags still change means to wait for it.
+    """
+    mask, count = reading.mask, torch.full((len(tags),), rounds)
+    if _waits_cost(mask):
+        for _ in range(rounds):
+            scores = tagger.log_probabilities(reading, tags, memory=MEMORY)
+            tags = _best(tagger, scores, tags, mask, mask, 0)
+        return tags, count
+    rows, tags, count = torch.arange(len(tags)), tags.clone(), torch.zeros_like(count)
+    for _ in range(rounds):
+        part, known = reading.of(rows, mask.shape[1]), tags[rows]
+        scores = tagger.log_probabilities(part, known, memory=MEMORY)
+        found = _best(tagger, scores, known, part.mask, part.mask, 0)
+        tags[rows], count[rows] = found, count[rows] + 1
+        rows = rows[(found != known).any(1)]
+        if not len(rows):
+            break
+    return tags, count
+
+
+def _waits_cost(mask: Tensor) -> bool:
+    return mask.is_cuda
+
+
+def _best(
+    tagger: Autoregressive, scores: Tensor, known: Tensor, mask: Tensor, open_: Tensor, first: int
+) -> Tensor:
+    """Tags ``[A, n]`` with the best legal ones at open positions.
+
+    What is legal depends on the tag before, which may itself change: some repetitions carry a change of type through
+    a span. Positions whose tags before are settled come out the same every time.
+    """
+    last = first + scores.shape[1]
+    now = known
+    for _ in range(REPAIRS):
+        best = tagger.legal(scores, now, mask, first).argmax(-1)
+        now = torch.where(open_, functional.pad(best, (first, known.shape[1] - last)), known)
+    return now
+
+
+@torch.no_grad()
+def step_by_step(tagger: Autoregressive, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Greedy decoding as it is defined, position by position: what :func:`fixed_point` is measured against.
+
+    Returns:
+        tags ``[B, L]``, and how far the best tag was ahead of the next at each position, both as padding has it: 0
+        and infinity.
+    """
+    reading = tagger.read(states, mask)
+    tags = torch.zeros(mask.shape, dtype=torch.long, device=mask.device)
+    ahead = torch.full(mask.shape, float("inf"), device=mask.device)
+    for i in range(mask.shape[1]):
+        scores = tagger.legal(tagger.log_probabilities(reading, tags, i, i + 1), tags, mask, i)[:, 0]
+        best = scores.topk(2, dim=1)
+        tags[:, i] = best.indices[:, 0]
+        ahead[:, i] = best.values[:, 0] - best.values[:, 1]
+    return tags.masked_fill(~mask, 0), ahead.masked_fill(~mask, float("inf"))
 
 
 @torch.no_grad()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -26,10 +27,47 @@ def attend(nodes: Tensor, where: Tensor, query: Tensor, scores: Tensor, first: i
     return _Attend.apply(nodes, where, query, scores, first)
 
 
+def attend_recent(recent: Tensor, query: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
+    """:func:`attend` over walks that end after M labels; a label further back has the state it was last given.
+
+    All positions beyond a label's reach then see it in one state, and only the M - 1 newest labels of each position
+    need states of their own.
+
+    Args:
+        recent: states by depth, ``[B, n, M, D]``.
+    """
+    n, depth = recent.shape[1], recent.shape[2] - 1
+    far, near = recent[:, depth:, depth], recent[:, :, :depth]  # [B, n - M + 1, D], [B, n, M - 1, D]
+    at, i, k, d = _band(n, depth, scores.device)
+    total = scores.clone()
+    total[:, :, : n - depth] += query @ far.transpose(1, 2)
+    total[:, i, k] = scores[:, i, k] + (near @ query[..., None])[:, i, d, 0]
+    shares = total.masked_fill(at, float("-inf")).softmax(-1)
+    band = torch.zeros_like(scores[:, :, :depth])
+    band[:, i, d] = shares[:, i, k]
+    further = shares.clone()
+    further[:, i, k] = 0.0
+    return shares, further[:, :, : n - depth] @ far + (band[:, :, None] @ near)[:, :, 0]
+
+
+@lru_cache(maxsize=512)
+def _band(n: int, depth: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Which (position, label) lie behind the position ``[n, n]``, and position, label, distance of those nearby."""
+    i, d = torch.meshgrid(torch.arange(n), torch.arange(depth), indexing="ij")
+    there = i >= d
+    later = torch.ones(n, n, dtype=torch.bool).triu(1)
+    return later.to(device), i[there].to(device), (i - d)[there].to(device), d[there].to(device)
+
+
 def _blocks(where: Tensor, first: int) -> list[tuple[slice, int]]:
     """Ranges of positions, and how many labels the last of each range may see."""
     size, rows = _BLOCK_CUDA if where.is_cuda else _BLOCK, where.shape[1]
     return [(slice(r, min(r + size, rows)), first + min(r + size, rows)) for r in range(0, rows, size)]
+
+
+def _look_up(nodes: Tensor, where: Tensor) -> Tensor:
+    """``nodes[where]``, row by row."""
+    return nodes.index_select(0, where.flatten()).unflatten(0, where.shape)
 
 
 class _Attend(torch.autograd.Function):
@@ -43,7 +81,7 @@ class _Attend(torch.autograd.Function):
         n = where.shape[2]
         later = torch.ones(n, n, dtype=torch.bool, device=where.device).triu(1)[first:]  # [R, n]
         for rows, seen in _blocks(where, first):
-            states = nodes[where[:, rows, :seen]]  # [B, r, seen, D]
+            states = _look_up(nodes, where[:, rows, :seen])  # [B, r, seen, D]
             total = scores[:, rows, :seen] + (states @ query[:, rows, :, None])[..., 0]
             part = total.masked_fill(later[rows, :seen], float("-inf")).softmax(-1)
             shares[:, rows, :seen] = part
@@ -62,7 +100,7 @@ class _Attend(torch.autograd.Function):
         )
         for rows, seen in _blocks(where, ctx.first):
             at = where[:, rows, :seen]
-            states, part = nodes[at], shares[:, rows, :seen]
+            states, part = _look_up(nodes, at), shares[:, rows, :seen]
             moved = d_shares[:, rows, :seen] + (states @ d_means[:, rows, :, None])[..., 0]
             moved = part * (moved - (part * moved).sum(-1, keepdim=True))  # gradient of the scores
             d_scores[:, rows, :seen] = moved

@@ -11,10 +11,12 @@ arithmetic is dear, walks that have read the same labels so far are one walk (se
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.nn.functional import linear
 from torch.nn.utils.rnn import PackedSequence
 
@@ -34,9 +36,9 @@ class PrefixLSTM(nn.Module):
         """States ``[B, n, D]``; state k serves every prefix that holds label k."""
         return self.ahead(table[labels])[0]
 
-    def newest(self, table: Tensor, labels: Tensor) -> Tensor:
-        """Backward state ``[B, n, D]`` at the last label of each prefix: one step from zero, once a label."""
-        return self.back(table[None])[0][0][labels]
+    def newest(self, table: Tensor) -> Tensor:
+        """Backward state at the last label of a prefix, by label: one step from zero, ``[K, D]``."""
+        return self.back(table[None])[0][0]
 
     def backward_states(
         self, table: Tensor, labels: Tensor, live: Tensor, first: int = 0
@@ -52,32 +54,56 @@ class PrefixLSTM(nn.Module):
             states ``[N, D]``, and ``[B, n - first, n]``: which of them is the state at label k of the prefix that
             ends at i. What is named at k > i, and at positions that are not live, has no meaning.
         """
+        if not labels.is_cuda:
+            return self._merged(table, labels, live, first, None)
+        batch, n = labels.shape
+        packing = _packing(n, first, labels.device)
+        read = table[labels.t()[packing.read].flatten()]  # [P·B, D], step by step
+        states = self.back(PackedSequence(read, packing.rows * batch))[0].data
+        sentences = torch.arange(batch, device=labels.device)[:, None, None]
+        return states, packing.where * batch + sentences
+
+    def recent_states(self, table: Tensor, labels: Tensor, live: Tensor, memory: int) -> Tensor:
+        """Backward states of walks that end after ``memory`` labels.
+
+        Returns:
+            ``[B, n, memory, D]``: at depth d of the walk from i the state at label ``i - d``; without meaning where
+            ``i < d`` and at positions that are not live.
+        """
+        batch, n = labels.shape
         if labels.is_cuda:
-            where = _unpacking(labels.shape[1], first).to(labels.device, non_blocking=True)  # [n - first, n]
-            sentences = torch.arange(len(labels), device=labels.device)[:, None, None]
-            return self.packed(table[labels], first), where * len(labels) + sentences
+            recent = functional.pad(labels, (memory - 1, 0)).unfold(1, memory, 1).flip(-1)  # [B, n, memory]
+            read = table[recent.flatten(0, 1).t()]  # [memory, B·n, D]
+            return self.back(read)[0].transpose(0, 1).unflatten(0, (batch, n))
+        nodes, where = self._merged(table, labels, live, 0, memory)
+        i = torch.arange(n)[:, None]
+        where = where[:, i, (i - torch.arange(memory)).clamp(min=0)]  # [B, n, memory]
+        return nodes.index_select(0, where.flatten()).unflatten(0, where.shape)
+
+    def _merged(
+        self, table: Tensor, labels: Tensor, live: Tensor, first: int, depth: int | None
+    ) -> tuple[Tensor, Tensor]:
         # There are few labels: what each adds to the gates is computed once a label, not once a step.
         weights = dict(self.back.named_parameters())
         gates = linear(table, weights["weight_ih_l0"], weights["bias_ih_l0"] + weights["bias_hh_l0"])
-        steps, where = merged_walks(labels, live, first)
+        steps, where = merged_walks(labels, live, first, depth)
         return walk(gates, weights["weight_hh_l0"], steps), where
 
-    def packed(self, vectors: Tensor, first: int) -> Tensor:
-        """All walks over ``vectors [B, n, D]`` as one packed batch; states step by step, ``[P·B, D]``."""
-        batch, n = vectors.shape[:2]
-        newest_first, rows = vectors.flip(1).transpose(0, 1), _counts(n, first)
-        data = torch.cat([newest_first[d : d + row].flatten(0, 1) for d, row in enumerate(rows)])
-        return self.back(PackedSequence(data, torch.tensor(rows) * batch))[0].data
 
+@dataclass(frozen=True)
+class _Packing:
+    """The walks from positions ``first`` to ``n - 1`` as one packed batch, step by step, last positions first."""
 
-def _counts(n: int, first: int) -> list[int]:
-    """How many positions take part in each step: ``n - 1`` down to ``max(d, first)``, in this order."""
-    return [n - max(d, first) for d in range(n)]
+    rows: Tensor  # [n]: walks that take part in each step, on the CPU as the library wants it
+    read: Tensor  # [P]: which label each packed row reads
+    where: Tensor  # [n - first, n]: which packed row holds (position i, label k); 0 where k > i
 
 
 @lru_cache(maxsize=512)
-def _unpacking(n: int, first: int) -> Tensor:
-    """``[n - first, n]``: which packed row holds (position i, label k); 0 where k > i."""
-    starts = torch.tensor([0, *_counts(n, first)]).cumsum(0)
+def _packing(n: int, first: int, device: torch.device) -> _Packing:
+    counts = [n - max(d, first) for d in range(n)]  # positions n - 1 down to max(d, first)
+    read = torch.cat([n - 1 - d - torch.arange(count) for d, count in enumerate(counts)])
+    starts = torch.tensor([0, *counts]).cumsum(0)
     i, k = torch.arange(first, n)[:, None], torch.arange(n)
-    return torch.where(k <= i, starts[(i - k).clamp(min=0)] + (n - 1 - i), 0)
+    where = torch.where(k <= i, starts[(i - k).clamp(min=0)] + (n - 1 - i), 0)
+    return _Packing(torch.tensor(counts), read.to(device), where.to(device))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +15,11 @@ from nershift.config import EncoderConfig, build, to_dict
 from nershift.errors import ConfigError, MissingExtraError
 from nershift.nn.chars import CharCNN
 from nershift.nn.encoder import Encoder
+from nershift.text.pieces import Frame, Pieces, pad_windows
 from nershift.text.surfaces import Surfaces, Vocabulary
-from nershift.text.windows import windows
 
 # Architectures that count positions from behind the padding id, so that as many are lost.
 _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer")
-
-
-@dataclass(frozen=True)
-class Pieces:
-    """Sub-words of one sentence: ``ids`` of each window, and the (window, position) of each token."""
-
-    ids: tuple[tuple[int, ...], ...]
-    at: tuple[tuple[int, int], ...]
-    forms: np.ndarray
 
 
 def find_encoder(name: str) -> str:
@@ -85,7 +75,9 @@ class TransformerEncoder(Encoder):
         special = tokenizer("")["input_ids"]
         self.before, self.after = tuple(special[: len(special) // 2]), tuple(special[len(special) // 2 :])
         self.pad = tokenizer.pad_token_id or 0
+        unknown = self.pad if tokenizer.unk_token_id is None else tokenizer.unk_token_id
         self.room = self._room()
+        self.frame = Frame(self.before, self.after, self.pad, unknown, self.room, config.transformer.overlap)
         self._freeze()
         self.forget()
 
@@ -131,53 +123,26 @@ class TransformerEncoder(Encoder):
 
     def prepare(self, tokens: Sequence[str], masked: Collection[int] = (), whole: bool = True) -> Pieces:
         """``masked`` tokens are hidden behind mask sub-words: as many as they have, or (not ``whole``) the first."""
-        encoded = self.tokenizer(list(tokens), is_split_into_words=True, add_special_tokens=False)
-        pieces: list[list[int]] = [[] for _ in tokens]
-        for piece, word in zip(encoded["input_ids"], encoded.word_ids(), strict=True):
-            pieces[word].append(piece)
-        unknown = [self.tokenizer.unk_token_id if self.tokenizer.unk_token_id is not None else self.pad]
-        # A word without sub-words (a lone control character) is shown as unknown; a word of more sub-words
-        # than the window has room for is shown by its first ones, of which only the very first is read.
-        pieces = [(p or unknown)[: self.room] for p in pieces]
+        encoded = self.tokenizer(
+            list(tokens), is_split_into_words=True, add_special_tokens=False, verbose=False
+        )
+        pieces = self.frame.by_word(encoded["input_ids"], encoded.word_ids(), len(tokens))
         hidden = self.tokenizer.mask_token_id
         for i in masked:
             pieces[i] = [hidden] * len(pieces[i]) if whole else [hidden, *pieces[i][1:]]
-        ids, at = [], []
-        for n, window in enumerate(
-            windows([len(p) for p in pieces], self.room, self.config.transformer.overlap)
-        ):
-            shown = list(self.before)
-            for i in range(window.start, window.end):
-                if window.emit_start <= i < window.emit_end:
-                    at.append((n, len(shown)))
-                shown += pieces[i]
-            ids.append((*shown, *self.after))
+        ids, at = self.frame.lay_out(pieces)
         seen = [self.tokenizer.mask_token if i in masked else token for i, token in enumerate(tokens)]
         forms = (
             np.array(self.surfaces.numbers(seen), dtype=np.int64) if self.chars is not None else np.empty(0)
         )
-        return Pieces(tuple(ids), tuple(at), forms)
+        return Pieces(ids, at, forms)
 
     def collate(self, items: Sequence[Pieces]) -> dict[str, Tensor]:
-        longest = max(len(w) for item in items for w in item.ids)
-        ids = torch.full((sum(len(item.ids) for item in items), longest), self.pad)  # [N windows, S]
-        attention = torch.zeros_like(ids)
-        mask = torch.zeros(len(items), max(len(item.at) for item in items), dtype=torch.bool)  # [B, L]
-        where = torch.zeros(mask.shape, dtype=torch.long)
-        row = 0
-        for b, item in enumerate(items):
-            flat = [(row + n) * longest + p for n, p in item.at]
-            where[b, : len(flat)] = torch.tensor(flat)
-            mask[b, : len(flat)] = True
-            for window in item.ids:
-                ids[row, : len(window)] = torch.tensor(window)
-                attention[row, : len(window)] = 1
-                row += 1
-        out = {"input_ids": ids, "attention_mask": attention, "where": where, "mask": mask}
+        out = {name: torch.from_numpy(found) for name, found in pad_windows(items, self.pad).items()}
         if self.chars is not None:
             forms, inverse = np.unique(np.concatenate([item.forms for item in items]), return_inverse=True)
-            out["form"] = torch.zeros(mask.shape, dtype=torch.long)
-            out["form"][mask] = torch.from_numpy(inverse.reshape(-1))
+            out["form"] = torch.zeros(out["mask"].shape, dtype=torch.long)
+            out["form"][out["mask"]] = torch.from_numpy(inverse.reshape(-1))
             out["chars"] = self.surfaces.look_up(forms)[1]
         return out
 

@@ -23,12 +23,15 @@ class Step:
     label: Tensor  # [U]
 
 
-def merged_walks(labels: Tensor, live: Tensor, first: int) -> tuple[list[Step], Tensor]:
+def merged_walks(
+    labels: Tensor, live: Tensor, first: int, depth: int | None = None
+) -> tuple[list[Step], Tensor]:
     """Nodes of the walks that start at each live position ``i >= first`` and go down to label 0.
 
     Args:
         labels: ids, ``[B, n]``.
         live: bool, ``[B, n]``.
+        depth: labels that a walk reads at most; None: all.
 
     Returns:
         the steps, and the node ``[B, n - first, n]`` of (sentence, position i, label k); 0 where there is none.
@@ -40,7 +43,8 @@ def merged_walks(labels: Tensor, live: Tensor, first: int) -> tuple[list[Step], 
     active = np.searchsorted(-i, -np.arange(n), side="right")  # walks with i >= d
     where = np.zeros((len(ids), n - first, n), np.int64)
     steps, node, offset = list[Step](), np.zeros(len(i), np.int64), 0
-    for d in range(int(i.max(initial=-1)) + 1):
+    deepest = int(i.max(initial=-1)) + 1
+    for d in range(deepest if depth is None else min(depth, deepest)):
         rows, sentence = i[: active[d]], b[: active[d]]
         keys, node = np.unique(node[: active[d]] * size + ids[sentence, rows - d], return_inverse=True)
         where[sentence, rows - first, rows - d] = node + offset
@@ -65,7 +69,11 @@ class _Walk(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, gates: Tensor, weight: Tensor, steps: list[Step], keep: bool) -> Tensor:
-        size, transposed = weight.shape[1], weight.t()
+        size = weight.shape[1]
+        # tanh(x) = 2 sigmoid(2x) - 1, which is several times faster: the new values' share is doubled beforehand.
+        doubled = torch.ones(4 * size, dtype=gates.dtype)
+        doubled[2 * size : 3 * size] = 2.0
+        scaled, transposed = gates * doubled, (weight * doubled[:, None]).t()
         total = sum(len(step.label) for step in steps)
         hidden = gates.new_empty(
             max(total, 1), size
@@ -78,16 +86,17 @@ class _Walk(torch.autograd.Function):
         for d, step in enumerate(steps):
             here = slice(at, at + len(step.label))
             at = here.stop
-            out = gates[step.label]
+            out = scaled.index_select(0, step.label)
             if d:
-                out.addmm_(h[step.parent], transposed)
-            out[:, : 2 * size].sigmoid_()
-            out[:, 2 * size : 3 * size].tanh_()
-            out[:, 3 * size :].sigmoid_()
+                out.addmm_(h.index_select(0, step.parent), transposed)
+            out.sigmoid_()
             enter, forget, new, leave = out.split(size, 1)
-            c = torch.addcmul(enter * new, forget, c[step.parent]) if d else enter * new
+            new.mul_(2).sub_(1)
+            before, c = c, enter * new
+            if d:
+                c.addcmul_(forget, before.index_select(0, step.parent))
             h = hidden[here]
-            torch.mul(leave, c.tanh(), out=h)
+            torch.mul(leave, (2 * c).sigmoid_().mul_(2).sub_(1), out=h)
             if keep:
                 opened[here], cells[here] = out, c
         ctx.steps, ctx.labels = steps, len(gates)

@@ -1,0 +1,94 @@
+"""What else was tried with LANER, step by step, and domain-adaptive pre-training where there is raw text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nershift.bench.cells import Cell
+from nershift.bench.laner_cells import BOTH, CROSSNER, PAPER_RECIPE, SOURCE, cell, targets_of
+from nershift.config import merge
+
+# Beside CoNLL, labelled sentences of other domains: Wikipedia's, and the training splits of all five targets.
+WIKIPEDIA = (*SOURCE, "wikigold")
+DOMAINS = (*WIKIPEDIA, *(f"crossner_{c}" for c in CROSSNER))
+_MORE = {"pretrain": {"balance": 0.1}}  # else the small sources would hardly be seen
+_NAMES = {"options": {"new_rows": "names"}}
+Step = tuple[str, Mapping[str, Any], tuple[str, ...]]  # head, settings, sources
+
+# From the plain head to the best there is, a step a row; every target.
+STEPS: dict[str, Step] = {
+    "tagger": ("tagger", {}, SOURCE),
+    "LANER": ("LB+LC", {}, SOURCE),
+    "tagger, Wikipedia": ("tagger", {}, WIKIPEDIA),
+    "LANER, Wikipedia": ("LB+LC", {}, WIKIPEDIA),
+    "tagger, all domains": ("tagger", _MORE, DOMAINS),
+    "LANER, all domains": ("LB+LC", _MORE, DOMAINS),
+    "tagger, all domains, both encoders": ("tagger", merge(BOTH, _MORE), DOMAINS),
+    "LANER, all domains, both encoders": ("LB+LC", merge(BOTH, _MORE), DOMAINS),
+}
+# Smaller choices, each beside the LANER of the table above; two targets.
+ABLATIONS: dict[str, Step] = {
+    "LANER": ("LB+LC", {}, SOURCE),
+    "the paper's recipe": ("LB+LC", PAPER_RECIPE, SOURCE),
+    "one rate for all parts": ("LB+LC", {"pretrain": {"lr": 5e-5}, "train": {"lr": 5e-5}}, SOURCE),
+    "encoder at 2e-5": ("LB+LC", {"train": {"encoder_lr": 2e-5}}, SOURCE),
+    "encoder at 1e-4": ("LB+LC", {"train": {"encoder_lr": 1e-4}}, SOURCE),
+    "batch 16": ("LB+LC", {"train": {"batch_size": 16}}, SOURCE),
+    "50 epochs": ("LB+LC", {"train": {"epochs": 50}}, SOURCE),
+    "dropout 0.2 on the states": ("LB+LC", {"encoder": {"dropout": 0.2}}, SOURCE),
+    "no characters": ("LB+LC", {"encoder": {"chars": {"use": False}}}, SOURCE),
+    "new types from their names": ("LB+LC", _NAMES, SOURCE),
+    "new types at random": ("LB+LC", {"options": {"new_rows": "random"}}, SOURCE),
+    "the target's types alone": ("LB+LC", {"options": {"labels": "target"}}, SOURCE),
+    "eq. 7 without background (released)": ("LB+LC", {"options": {"connect": False}}, SOURCE),
+    "scheduled sampling 0.2": ("LB+LC", {"options": {"sampling": 0.2}}, SOURCE),
+    "BIOES": ("LB+LC", {"decoder": {"scheme": "BIOES"}}, SOURCE),
+    "both encoders": ("LB+LC", BOTH, SOURCE),
+    "CRF": ("CRF", {}, SOURCE),
+    "CRF, all domains": ("CRF", _MORE, DOMAINS),
+}
+ABLATION_TARGETS = ("music", "ai")
+
+
+def step_cells(
+    table: str, steps: Mapping[str, Step], columns: Sequence[str], seeds: Sequence[int]
+) -> list[Cell]:
+    """Seed by seed and row by row, so that a grid that is cut short has whole rows."""
+    return [
+        cell(table, head, "mpnet", t, s, over, row=row, sources=sources, disjoint=len(sources) > 1)
+        for s in seeds
+        for row, (head, over, sources) in steps.items()
+        for t in targets_of(columns)
+    ]
+
+
+def on_dev(metrics: Mapping[str, Any], part: str) -> float:
+    return float(metrics["dev"]["f1"])
+
+
+# Raw text by target; the encoders are made before the grid: see the note of the table.
+DAPT = {
+    "bionlp13pc": "biomedical",
+    "bionlp13cg": "biomedical",
+    "wnut2017": "tweets",
+    "mit_movie": "movie-reviews",
+}
+
+
+DAPT_SHOTS = 200  # labelled sentences: as many as CrossNER's targets have
+
+
+def dapt_cells(seeds: Sequence[int]) -> list[Cell]:
+    cells = []
+    for head in ("LB+LC", "CRF", "tagger"):
+        for adapted in (False, True):
+            for target, text in DAPT.items():
+                name = f"distilbert-cased-{text}" if adapted else "distilbert-cased"
+                over = {"encoder": {"transformer": {"name": name}}}
+                row = f"{'DAPT ' if adapted else ''}{head}"
+                cells += [
+                    cell("laner-dapt", head, "distilbert-cased", target, s, over, row=row, shots=DAPT_SHOTS)
+                    for s in seeds
+                ]
+    return cells

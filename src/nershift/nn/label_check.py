@@ -1,0 +1,50 @@
+"""Is every sentence tagged as step-by-step decoding would tag it? Counted on real sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from nershift.data.spans import Sentence, by_length
+from nershift.nn.label_aware import LabelAwareDecoder
+from nershift.nn.label_search import fixed_point, step_by_step
+from nershift.nn.model import TaggingModel
+
+TIE = 1e-4  # two best log probabilities nearer than this are a tie that rounding may decide
+
+
+@torch.no_grad()
+def compare_decoding(
+    model: TaggingModel, key: str, sentences: Sequence[Sentence], batch_size: int = 128
+) -> dict[str, Any]:
+    """Decode by fixed point and from left to right.
+
+    Returns:
+        numbers of sentences, of those that ``differ``, of those among them with a near tie (``near_ties``: where the
+        two best tags were less than 1e-4 apart up to the first difference), and mean ``passes`` and rough ``rounds``.
+    """
+    decoder = model.decoder(key)
+    assert isinstance(decoder, LabelAwareDecoder)
+    model.eval()
+    seen = differ = ties = passes = rounds = 0
+    for part in by_length(sentences, batch_size):
+        chosen = [sentences[i] for i in part]
+        batch = model.batch(key, chosen, [model.encoder.prepare(s.tokens) for s in chosen])
+        states = model.states(batch)
+        fast = fixed_point(decoder, states, batch.mask)
+        slow, ahead = step_by_step(decoder, states, batch.mask)
+        wrong = fast.tags != slow
+        before = wrong.int().cumsum(1) - wrong.int() == 0  # up to and including the first difference
+        near = ahead.masked_fill(~before, float("inf")).amin(1) < TIE
+        seen, differ = seen + len(chosen), differ + int(wrong.any(1).sum())
+        ties += int((wrong.any(1) & near).sum())
+        passes, rounds = passes + int(fast.passes.sum()), rounds + int(fast.rounds.sum())
+    return {
+        "sentences": seen,
+        "differ": differ,
+        "near_ties": ties,
+        "passes": passes / max(1, seen),
+        "rounds": rounds / max(1, seen),
+    }
