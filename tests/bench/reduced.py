@@ -26,7 +26,7 @@ _WORDS = {
     "ORG": ["Acme", "Unesco", "Borealis"],
     "MISC": ["Nobel", "Dutch", "Sputnik"],
 }
-_PLAIN = "the a of said in on went was and given stopped , .".split()
+_PLAIN = ["the", "a", "of", "said", "in", "on", "went", "was", "and", "given", "stopped", ",", "."]
 _SPLITS = {"train": 48, "dev": 12, "test": 12}
 _PHASE = {"epochs": 2, "batch_size": 8, "max_steps": 6, "patience": 2}
 SMALL: dict[str, Any] = {
@@ -104,7 +104,7 @@ def make_inputs(folder: Path) -> None:
             (folder / name).write_text(lines, encoding="utf-8")
     kinds = {"multilingual": "bert", "mpnet": "mpnet", "distilbert": "distilbert"}
     names = {str(v) for c in cells for v in _named(c.config.get("encoder"), "name")}
-    for name in {part for name in names for part in name.split("+")}:
+    for name in {part for joined in names for part in joined.split("+")}:
         make_encoder_folder(kinds[name.split("-")[0]], folder / name)
 
 

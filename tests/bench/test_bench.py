@@ -8,7 +8,8 @@ import pytest
 
 from nershift.bench.cells import Cell, read_result, write_result
 from nershift.bench.metaner import EIGHT, SOURCES, TARGETS, sources_of
-from nershift.bench.pool import plan, run_grid
+from nershift.bench.plan import plan
+from nershift.bench.pool import run_grid
 from nershift.bench.show import collect, markdown
 from nershift.bench.tables import Table, get_table, tables
 from nershift.data.builtin import builtin_corpus
@@ -96,10 +97,10 @@ def test_tables_show_runs_beside_the_paper_and_say_what_was_not_run(tmp_path: Pa
         write_result(tmp_path, cell, {"test": {"f1": 0.6 + 0.01 * i}}, counts, {})
     text = markdown(table, tmp_path)
     assert "| metaner | 61.00 ± 1.00 | 61.00 ± 1.00 |" in text
-    assert "*68.52*" in text
+    assert "*68.52 (-7.52)*" in text
     assert "| dann | not run | not run |" in text
     assert "metaner − finetune: -3.00" in text
-    assert "re3d +" in text or "re3d −" in text
+    assert "on: none" in text  # the counts are not those of the scores, so there is nothing to test
     assert collect(table, tmp_path)["dann", "re3d"].summary is None
 
 
@@ -114,7 +115,9 @@ def test_every_listed_table_has_distinct_cells_and_known_methods() -> None:
         for cell in cells:
             assert cell.method in methods()
             assert {cell.target, *cell.sources} <= set(catalog())
-            assert cell.target not in cell.sources
+            # Settings may be chosen on the dev split of a source, and a target's own train split may be a source
+            # as long as nothing that is scored is; nothing else is scored on what it learned from.
+            assert cell.target not in cell.sources or table.place(cell)[1] == "dev" or cell.disjoint
             resolve(cell.method, cell.config)
     with pytest.raises(ConfigError, match="did you mean 'metaner-table3'"):
         get_table("metaner-tabel3")

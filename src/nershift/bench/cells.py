@@ -27,6 +27,7 @@ class Cell:
     ``joint`` says that pre-training looks at the target too, so that it cannot be shared between targets.
     ``raw`` gives unlabelled text by domain: ``NAME``, ``NAME:SPLIT`` (labels taken off) or either with ``@COUNT``.
     ``train_on_dev`` trains on dev too, so that the last epoch is kept.
+    ``disjoint`` takes sentences out of a source that stand in the dev or test split of another source.
     ``keep_log`` keeps what was logged after every epoch with the result.
     """
 
@@ -44,6 +45,15 @@ class Cell:
     raw: tuple[tuple[str, str], ...] = ()
     keep_log: bool = False
     train_on_dev: bool = False
+    disjoint: bool = False
+
+    @classmethod
+    def of(cls, spec: Mapping[str, Any], **more: Any) -> Cell:
+        """The cell that a result's ``spec`` describes; ``more`` is what a spec does not say."""
+        made = {**spec, "sources": tuple(spec["sources"])}
+        if "raw" in spec:
+            made["raw"] = tuple((domain, text) for domain, text in spec["raw"])
+        return cls(**({"table": ""} | made | more))
 
     @property
     def name(self) -> str:
@@ -53,7 +63,7 @@ class Cell:
         """What decides the result: everything but the table and row under which it is shown."""
         shown = {k: v for k, v in asdict(self).items() if k not in ("table", "row", "joint", "keep_log")}
         # Younger fields leave the keys of older results as they are.
-        return {k: v for k, v in shown.items() if k not in ("raw", "train_on_dev") or v}
+        return {k: v for k, v in shown.items() if k not in ("raw", "train_on_dev", "disjoint") or v}
 
     @property
     def key(self) -> str:
@@ -65,7 +75,8 @@ class Cell:
         if self.joint:
             return None
         phase = {k: v for k, v in self.config.items() if k != "train"}
-        return _digest([self.pretrained_by, self.sources, self.seed, self.labels, phase])
+        what = [self.pretrained_by, self.sources, self.seed, self.labels, phase]
+        return _digest([*what, "disjoint"] if self.disjoint else what)
 
     @property
     def pretrained_by(self) -> str:

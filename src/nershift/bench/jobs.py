@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Sequence
-from dataclasses import replace
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,13 +21,21 @@ import torch
 
 from nershift import __version__, run
 from nershift.bench.cells import Cell, Labels, write_result
+from nershift.bench.mistakes import mistakes
+from nershift.bench.plan import Job
+from nershift.config import TrainConfig, merge
 from nershift.data.catalog import homogeneous_map, load, locate
 from nershift.data.corpus import Corpus
 from nershift.data.raw import RawText
 from nershift.data.spans import Sentence
 from nershift.eval.metrics import sentence_counts, token_scores
+from nershift.methods import get_method
+from nershift.storage import write_text
+from nershift.tasks.subsets import subset
+from nershift.train.masked import fingerprint
 
 HOLD_OUT = 0.1  # share of train used as dev where a corpus has none; the same sentences in every run
+_TOLD = "bench.json"  # in the folder of a pre-training: what the results that start from it repeat
 
 
 @lru_cache(maxsize=64)
@@ -48,14 +59,92 @@ def raw_text(described: str) -> Sequence[Sentence]:
     return text[: int(count)] if count else text
 
 
-def run_pretraining(cell: Cell, work: Path) -> None:
+@dataclass(frozen=True)
+class Failure:
+    """Why a job has no result: ``memory`` ran out, or something else; ``fatal``: the process is of no more use."""
+
+    error: str
+    summary: str
+    memory: bool = False
+    fatal: bool = False
+
+
+def run_job(job: Job, work: Path, results: Path, told: Mapping[str, Any]) -> Failure | None:
+    """Run a job; whatever happens, this process is left with nothing of it in memory."""
+    failure: Failure | None = None
+    try:
+        if job.pretrain:
+            run_pretraining(job.cell, work, halved=job.halved)
+        else:
+            run_cell(job.cell, work, results, told=told, halved=job.halved)
+    except Exception as error:
+        summary = f"{type(error).__name__}: {error}".splitlines()[0]
+        failure = Failure(traceback.format_exc().strip(), summary, out_of_memory(error))
+    gc.collect()
+    try:
+        if torch.cuda.is_initialized():
+            torch.cuda.empty_cache()
+            torch.cuda.synchronize()
+    except RuntimeError:  # after some errors a CUDA context answers nothing any more
+        return replace(failure, fatal=True) if failure is not None else None
+    return failure
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Did the GPU's or the host's memory run out? Libraries beside torch say so in words alone."""
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    said = str(error).lower()
+    return isinstance(error, RuntimeError) and any(
+        words in said for words in ("out of memory", "alloc_failed", "can't allocate memory")
+    )
+
+
+def smaller(cell: Cell, halved: int) -> dict[str, Any]:
+    """The cell's settings with batches halved so often and as many more of them a step.
+
+    An epoch of the loop has a step for each batch of a feed, so that with half the batch and twice the batches a
+    step it passes twice over the text: epochs, patience and decay are counted anew. The updates stay the same in
+    number and size; the model is selected less often.
+    """
+    if not halved:
+        return dict(cell.config)
+    config, parts = run.resolve(cell.method, cell.config, cell.seed), 2**halved
+    over: dict[str, Any] = {}
+    for name in ("pretrain", "train"):
+        phase: TrainConfig = getattr(config, name)
+        batch = max(1, phase.batch_size // parts)
+        over[name] = {
+            "batch_size": batch,
+            "accumulate": phase.accumulate * parts,
+            "epochs": max(1, round(phase.epochs / parts)),
+            "patience": -(-phase.patience // parts),
+            "decay": phase.decay * parts,
+            "eval_batch_size": max(1, phase.eval_batch_size // parts),
+        }
+    return merge(cell.config, over)
+
+
+def run_pretraining(cell: Cell, work: Path, *, halved: int = 0) -> None:
     folder = work / f"pretrained-{cell.pretraining}"
-    config = {k: v for k, v in cell.config.items() if k != "train"}
-    run.pretrain(cell.pretrained_by, _sources(cell), out=folder, config=config, seed=cell.seed, quiet=True)
+    if (folder / "model.json").exists():
+        return
+    trial = work / f"{folder.name}{_suffix(halved)}"
+    fresh, began = not trial.exists(), time.monotonic()
+    config = {k: v for k, v in smaller(cell, halved).items() if k != "train"}
+    run.pretrain(cell.pretrained_by, _sources(cell), out=trial, config=config, seed=cell.seed, quiet=True)
+    told: dict[str, Any] = {"pretrain_seconds": round(time.monotonic() - began, 2)} if fresh else {}
+    write_text(trial / _TOLD, json.dumps(told | _shrunk(halved, "pre-training")))
+    if trial != folder:
+        shutil.rmtree(folder, ignore_errors=True)
+        trial.rename(folder)
 
 
-def run_cell(cell: Cell, work: Path, results: Path) -> None:
-    folder = work / f"cell-{cell.key}"
+def run_cell(
+    cell: Cell, work: Path, results: Path, *, told: Mapping[str, Any] | None = None, halved: int = 0
+) -> None:
+    """``told`` is what the result says of its origin, if not of this process."""
+    folder = work / f"cell-{cell.key}{_suffix(halved)}"
     start = work / f"pretrained-{cell.pretraining}" if cell.pretraining else None
     done = run.transfer(
         cell.method,
@@ -66,19 +155,39 @@ def run_cell(cell: Cell, work: Path, results: Path) -> None:
         ratio=cell.ratio,
         raw={name: raw_text(text) for name, text in cell.raw},
         start=start,
-        config=cell.config,
+        config=smaller(cell, halved),
         seed=cell.seed,
         quiet=True,
         report=False,
     )
     gold, predicted = done.predictions()
     metrics = {**done.metrics, "test_tokens": token_scores(gold, predicted).to_dict()}
+    metrics["mistakes"] = mistakes(gold, predicted, _labelled(cell))
     if start is not None:  # its name says which pre-training; where it lay is this machine's affair
         metrics["data"] = {**metrics["data"], "start": start.name}
+        if (start / _TOLD).exists():
+            metrics |= json.loads((start / _TOLD).read_text("utf-8"))
+    if halved:
+        metrics["smaller"] = metrics.get("smaller", []) + _shrunk(halved, "training")["smaller"]
     if cell.keep_log:
         metrics["log"] = [json.loads(line) for line in (folder / "log.jsonl").read_text("utf-8").splitlines()]
-    write_result(results, cell, metrics, sentence_counts(gold, predicted), origin())
-    shutil.rmtree(folder)
+    write_result(results, cell, metrics, sentence_counts(gold, predicted), told or origin())
+    for tried in work.glob(f"cell-{cell.key}*"):
+        shutil.rmtree(tried)
+
+
+def _suffix(halved: int) -> str:
+    """Runs with other batches are other runs, in folders of their own."""
+    return f"-batch-{2**halved}th" if halved else ""
+
+
+def _shrunk(halved: int, phase: str) -> dict[str, list[str]]:
+    """What a result says of a run that memory was too small for."""
+    if not halved:
+        return {}
+    return {
+        "smaller": [f"{phase} out of memory: batches divided by {2**halved}, as many more of them a step"]
+    }
 
 
 def _target(cell: Cell) -> Corpus:
@@ -89,8 +198,28 @@ def _target(cell: Cell) -> Corpus:
     return replace(found, splits=rest | {"train": (*found.train, *found.dev)})
 
 
+def _labelled(cell: Cell) -> list[Sentence]:
+    """All labelled sentences that the run learned from."""
+    found = [s for source in _sources(cell) for s in source.train]
+    target = _target(cell)
+    if get_method(cell.method).uses_target_labels and target.splits.get("train"):
+        found += subset(target.train, shots=cell.shots, ratio=cell.ratio, seed=cell.seed)
+    return found
+
+
 def _sources(cell: Cell) -> list[Corpus]:
-    return [corpus(name, cell.labels) for name in cell.sources]
+    found = [corpus(name, cell.labels) for name in cell.sources]
+    return apart(found) if cell.disjoint else found
+
+
+def apart(corpora: Sequence[Corpus]) -> list[Corpus]:
+    """The corpora without training sentences that another of them has for dev or test, in any case and spacing."""
+    kept = [{fingerprint(s) for n in ("dev", "test") for s in c.splits.get(n, ())} for c in corpora]
+    out = []
+    for i, one in enumerate(corpora):
+        others = set[int]().union(*(found for j, found in enumerate(kept) if j != i))
+        out.append(one.with_splits(train=[s for s in one.train if fingerprint(s) not in others]))
+    return out
 
 
 @lru_cache(maxsize=1)

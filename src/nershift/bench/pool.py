@@ -1,67 +1,66 @@
-"""Many small runs at once on one GPU or all cores: workers that live as long as the grid and share nothing."""
+"""Many small runs at once: what runs next, what is tried again and how, what is shown meanwhile."""
 
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
-import queue
 import time
-import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Protocol
 
-import torch
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from nershift.bench.cells import Cell
+from nershift.bench.jobs import Failure
+from nershift.bench.plan import By, Job, plan
+from nershift.bench.workers import Workers
 from nershift.storage import write_text
 
 TRIES = 2
+_GIB = {
+    False: 2.5,
+    True: 4.0,
+}  # that a run may take, of the GPU's memory and of main memory; with a transformer
+HALVINGS = 3  # times that a job's batches are halved when it runs out of memory even alone
 
 
-@dataclass
-class Job:
-    """A pre-training (``pretrain``) or a cell, which may wait for one."""
+class Pool(Protocol):
+    """Where jobs run: places that take one job at a time."""
 
-    key: str
-    cell: Cell
-    pretrain: bool = False
-    needs: str | None = None
-    tries: int = 0
+    count: int
+    busy: dict[int, Job]
+
+    def __enter__(self) -> Pool: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    def idle(self) -> list[int]: ...
+    def start(self, number: int, job: Job) -> None: ...
+    def poll(self, seconds: float = 1.0) -> list[tuple[Job, Failure | None]]: ...
+    def trim(self) -> None: ...
+
+
+MakePool = Callable[[int | None, Path, Path], Pool]
 
 
 @dataclass
 class Outcome:
+    """``left``: not started, or stopped by the time limit; ``smaller``: ran with halved batches."""
+
     done: int = 0
     failed: list[str] = field(default_factory=list)
-    left: int = 0  # not started, or stopped by the time limit
+    smaller: list[str] = field(default_factory=list)
+    left: int = 0
 
 
-def plan(cells: Sequence[Cell], results: Path) -> list[Job]:
-    """The jobs that are still to do: shared pre-trainings once, and first."""
-    missing = {c.key: c for c in cells if not c.path(results).exists()}
-    jobs: dict[str, Job] = {}
-    for cell in missing.values():
-        if cell.pretraining:
-            jobs.setdefault(cell.pretraining, Job(cell.pretraining, cell, pretrain=True))
-    for cell in missing.values():
-        jobs[cell.key] = Job(cell.key, cell, needs=cell.pretraining)
-    return list(jobs.values())
-
-
-def workers_that_fit(asked: int | None, gib_each: float = 2.5) -> int:
+def workers_that_fit(asked: int | None, gib_each: float) -> int:
     """As many as were asked for, or one a core, as far as memory goes."""
+    import torch
+
     count = asked or os.cpu_count() or 1
     if torch.cuda.is_available():
         free = torch.cuda.mem_get_info()[0] / 2**30
@@ -77,127 +76,122 @@ def run_grid(
     *,
     workers: int | None = None,
     minutes: float = 0,
+    by: By = "table",
     quiet: bool = False,
+    pool: MakePool | None = None,
 ) -> Outcome:
-    """Run every cell that has no result yet; a failing cell is tried twice, recorded and does not stop the rest."""
-    jobs = plan(cells, results)
+    """Run every cell that has no result yet.
+
+    A failing job is tried twice, recorded and does not stop the rest. One that runs out of memory is tried again
+    when no other is left, alone, as it is; then with batches halved, which its result says.
+
+    Args:
+        workers: runs at once, as far as memory goes.
+        minutes: stop after so long; what is done is kept, what runs has a moment for its checkpoint.
+        pool: where to run, if not in processes of this machine; given ``workers``, ``results`` and ``work``.
+    """
+    jobs = plan(cells, results, by=by)
     outcome = Outcome(done=len({c.key for c in cells}) - sum(not j.pretrain for j in jobs))
     if not jobs:
         return outcome
-    count = min(workers_that_fit(workers), len(jobs))
     deadline = time.monotonic() + 60 * minutes if minutes else float("inf")
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        disable=quiet,
-    )
-    with bar, _Workers(count, results, work) as pool:
-        task = bar.add_task(f"{count} at once", total=len(jobs))
-        waiting, finished, broken = list(jobs), set[str](), set[str]()
-        while waiting or pool.busy:
-            for worker in pool.idle():
-                job = next((j for j in waiting if j.needs is None or j.needs in finished), None)
+    if pool is None:
+        each = max(_GIB["transformer" in job.cell.config.get("encoder", {})] for job in jobs)
+        made: Pool = Workers(min(workers_that_fit(workers, each), len(jobs)), results, work)
+    else:
+        made = pool(workers, results, work)
+    with made as places, _Bar(jobs, places.count, quiet) as bar:
+        queue = _Queue(jobs)
+        while queue.waiting or places.busy:
+            for number in places.idle():
+                job = queue.next(not places.busy)
                 if job is None:
                     break
-                waiting.remove(job)
-                pool.start(worker, job)
-            for job, error in pool.poll():
-                if error is None:
-                    finished.add(job.key)
+                if job.alone:
+                    places.trim()
+                places.start(number, job)
+                if job.alone:
+                    break
+            for job, failure in places.poll():
+                if failure is None:
+                    queue.finished.add(job.key)
                     outcome.done += not job.pretrain
-                    bar.advance(task)
-                elif job.tries + 1 < TRIES:
-                    job.tries += 1
-                    waiting.append(job)
-                else:
-                    broken.add(job.key)
-                    outcome.failed.append(
-                        f"{job.cell.target}/{job.cell.name}/s{job.cell.seed}: {error.splitlines()[-1]}"
-                    )
-                    _record(results, job, error)
-                    bar.advance(task)
-            waiting = [j for j in waiting if j.needs not in broken]
+                    if job.halved:
+                        outcome.smaller.append(f"{job.name}: batches divided by {2**job.halved}")
+                    bar.advance(job)
+                elif not queue.again(job, failure):
+                    outcome.failed.append(f"{job.name}: {failure.summary}")
+                    _record(results, job, failure)
+                    bar.advance(job)
             if time.monotonic() > deadline:
-                outcome.left = len(waiting) + len(pool.busy)
+                outcome.left = len(queue.waiting) + len(places.busy)
                 break
     return outcome
 
 
-def _record(results: Path, job: Job, error: str) -> None:
-    path = results / "failed" / f"{job.key}.json"
-    write_text(
-        path, json.dumps({"spec": job.cell.spec(), "pretrain": job.pretrain, "error": error}, indent=1)
-    )
+class _Queue:
+    """Jobs that wait, in the order of the plan; those that need all the memory come last, one by one."""
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self.waiting, self.finished, self.alone_runs = list(jobs), set[str](), False
+
+    def next(self, nothing_runs: bool) -> Job | None:
+        if self.alone_runs and not nothing_runs:
+            return None
+        self.alone_runs = False
+        ready = [j for j in self.waiting if j.needs is None or j.needs in self.finished]
+        job = next((j for j in ready if not j.alone), ready[0] if ready and nothing_runs else None)
+        if job is not None:
+            self.waiting.remove(job)
+            self.alone_runs = job.alone
+        return job
+
+    def again(self, job: Job, failure: Failure) -> bool:
+        """Put a failed job back, changed as its failure asks for; False: it had its chances."""
+        if failure.memory and not job.alone:
+            job.alone = True
+        elif failure.memory and job.halved < HALVINGS:
+            job.halved += 1
+        elif not failure.memory and job.tries + 1 < TRIES:
+            job.tries += 1
+        else:
+            self.waiting = [j for j in self.waiting if j.needs != job.key]
+            return False
+        self.waiting.append(job)
+        return True
 
 
-class _Workers:
-    """Processes that take one job at a time; one that dies is replaced and its job counted as failed."""
+class _Bar:
+    """Progress by estimated seconds, so that the time left does not take a short job for a long one."""
 
-    def __init__(self, count: int, results: Path, work: Path) -> None:
-        self.context = multiprocessing.get_context("spawn")
-        self.count, self.arguments = count, (results, work)
-        self.busy: dict[int, Job] = {}
-        self.inbox: Any = self.context.Queue()
+    def __init__(self, jobs: Sequence[Job], count: int, quiet: bool) -> None:
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[ended]}/{task.fields[jobs]} jobs"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            disable=quiet,
+        )
+        expected = sum(job.seconds for job in jobs)
+        self.task = self.progress.add_task(f"{count} at once", total=expected, ended=0, jobs=len(jobs))
+        self.ended = 0
 
-    def __enter__(self) -> _Workers:
-        self.queues = [self.context.Queue() for _ in range(self.count)]
-        self.processes = [self._spawn(i) for i in range(self.count)]
+    def __enter__(self) -> _Bar:
+        self.progress.start()
         return self
 
-    def _spawn(self, i: int) -> Any:
-        threads = max(1, (os.cpu_count() or 1) // self.count)
-        process = self.context.Process(
-            target=_work, args=(i, self.queues[i], self.inbox, threads, *self.arguments), daemon=True
-        )
-        process.start()
-        return process
-
     def __exit__(self, *error: object) -> None:
-        for process in self.processes:
-            process.kill()
-        for process in self.processes:
-            process.join()
+        self.progress.stop()
 
-    def idle(self) -> list[int]:
-        return [i for i in range(self.count) if i not in self.busy]
-
-    def start(self, worker: int, job: Job) -> None:
-        self.busy[worker] = job
-        self.queues[worker].put((job.cell, job.pretrain))
-
-    def poll(self, seconds: float = 0.2) -> list[tuple[Job, str | None]]:
-        """Jobs that ended since the last call, with their error if they failed."""
-        out = []
-        try:
-            worker, error = self.inbox.get(timeout=seconds)
-            out.append((self.busy.pop(worker), error))
-        except queue.Empty:
-            pass
-        for i, process in enumerate(self.processes):
-            if not process.is_alive():
-                if i in self.busy:
-                    out.append((self.busy.pop(i), f"the worker died with exit code {process.exitcode}"))
-                self.queues[i] = self.context.Queue()
-                self.processes[i] = self._spawn(i)
-        return out
+    def advance(self, job: Job) -> None:
+        self.ended += 1
+        self.progress.update(self.task, advance=job.seconds, ended=self.ended)
 
 
-def _work(number: int, jobs: Any, inbox: Any, threads: int, results: Path, work: Path) -> None:
-    from nershift.bench.jobs import origin, run_cell, run_pretraining
-
-    origin()  # now: files may change while the grid runs, what this process has loaded does not
-    torch.set_num_threads(threads)
-    while True:
-        cell, pretrain = jobs.get()
-        try:
-            if pretrain:
-                run_pretraining(cell, work)
-            else:
-                run_cell(cell, work, results)
-            inbox.put((number, None))
-        except Exception:
-            inbox.put((number, traceback.format_exc().strip()))
+def _record(results: Path, job: Job, failure: Failure) -> None:
+    told = {"spec": job.cell.spec(), "pretrain": job.pretrain, "error": failure.error}
+    if failure.memory:
+        told |= {"out_of_memory": True, "batches_divided_by": 2**job.halved}
+    write_text(results / "failed" / f"{job.key}.json", json.dumps(told, indent=1))

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from nershift.errors import DataError
+from nershift.errors import ConfigError, DataError
 
 _CHUNK = 256  # texts tagged at once
 
@@ -20,7 +20,10 @@ _CHUNK = 256  # texts tagged at once
 def predict(
     model: Annotated[Path, typer.Option("--model", help="The folder of a finished run.")],
     file: Annotated[
-        str, typer.Argument(help="A text file with one text a line, a corpus file, or - for standard input.")
+        str,
+        typer.Argument(
+            help="A text file with one text a line, a corpus file, - for standard input; with --ray, a folder."
+        ),
     ],
     out: Annotated[
         Path | None,
@@ -36,6 +39,14 @@ def predict(
     why: Annotated[
         bool, typer.Option("--why", help="With --adapt: also show the labelled sentences it adapted to.")
     ] = False,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            "--ray",
+            help="Tag a folder of JSONL or Parquet files into the folder --out on the Ray cluster at this address "
+            "(auto: of this machine; local: a new one).",
+        ),
+    ] = None,
 ) -> None:
     """Tag text: JSON lines {text, entities: [{start, end, label, text, score}]} on standard output.
 
@@ -44,6 +55,9 @@ def predict(
     from nershift.data.formats import detect_format, read_sentences, write_sentences
     from nershift.deploy.tagger import Tagger
 
+    if ray is not None:
+        _predict_on_ray(model, file, out, ray, min_confidence, adapt, why)
+        return
     tagger = Tagger.load(model)
     is_corpus = file != "-" and Path(file).suffix not in (".txt", "") and detect_format(file) is not None
     if out is not None or is_corpus:
@@ -67,6 +81,23 @@ def predict(
                 line["neighbours"] = [[n.to_dict() for n in near] for near in tagger.neighbours(text)]
             sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
         sys.stdout.flush()
+
+
+def _predict_on_ray(
+    model: Path, folder: str, out: Path | None, address: str, least: float, adapt: bool, why: bool
+) -> None:
+    from nershift.deploy.ray_predict import predict_folder
+
+    if out is None or why:
+        raise ConfigError(
+            "--why is not for folders" if why else "no folder to write to was given",
+            place="--ray",
+            expected="nershift predict --ray ADDRESS --model DIR FOLDER --out FOLDER",
+        )
+    records, entities = predict_folder(
+        model, Path(folder), out, address=address, min_confidence=least, adapt=adapt
+    )
+    Console(stderr=True).print(f"{records} records, {entities} entities → {out}")
 
 
 def _lines(file: str) -> Iterator[str]:
