@@ -107,6 +107,7 @@ def trained(size: int, device: str, steps: int = 40) -> LabelAwareDecoder:
 def speed(options: argparse.Namespace) -> list[Row]:
     device, size = options.device, options.size
     decoder = trained(size, device)
+    decoder.prefixes.train()  # cuDNN gives gradients in training mode alone
     plain = PositionByPosition(decoder)
     states, mask, tags = made_up(options.batch, options.length, size, device, 7)
     states.requires_grad_()

@@ -95,7 +95,7 @@ def row_means(table: Table, shown: Mapping[Place, Shown]) -> dict[str, Shown]:
     out = {}
     for row in rows:
         per_column = [shown[row, column].scores for column in columns if (row, column) in shown]
-        whole = per_column and len({len(s) for s in per_column}) == 1 and per_column[0]
+        whole = len(per_column) == len(columns) and len({len(s) for s in per_column}) == 1 and per_column[0]
         means = tuple(float(np.mean(s)) for s in zip(*per_column, strict=True)) if whole else ()
         out[row] = Shown(means, ())
     return out

@@ -91,3 +91,9 @@ def map_labels(sentence: Sentence, mapping: Mapping[str, str]) -> Sentence:
         if mapping.get(s.label, s.label) != "O"
     ]
     return sentence.with_spans(renamed)
+
+
+def span_tags(space: LabelSpace, span: Span) -> list[int]:
+    """The tag ids a span's tokens carry when nothing touches it on the left."""
+    size = span.end - span.start
+    return space.encode([Span(0, size, span.label)], size)

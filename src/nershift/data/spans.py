@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from nershift.errors import DataError
@@ -91,3 +91,9 @@ class Sentence:
             offsets.append((at, at + len(token)))
             at += len(token) + 1
         return " ".join(self.tokens), tuple(offsets)
+
+
+def by_length(sentences: Sequence[Sentence], batch_size: int) -> Iterator[list[int]]:
+    """Indices of non-empty sentences in batches of like length."""
+    order = sorted((i for i, s in enumerate(sentences) if len(s)), key=lambda i: len(sentences[i]))
+    return (order[k : k + batch_size] for k in range(0, len(order), batch_size))

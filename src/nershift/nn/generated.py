@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from nershift.nn.bidirectional import padded_states
+from nershift.nn.bidirectional import fast_kernels, padded_states
 from nershift.nn.packing import Packing
 
 Place = Mapping[str, str]  # a name by axis
@@ -79,7 +79,7 @@ class LSTMGenerator(nn.Module):
         """States ``[B, L, 2 · hidden]`` of inputs ``[B, L, F]`` by the recurrent kernels; zero under padding."""
         parts = self.named(weights)
         flat = [parts[name] for name in self._names]
-        if x.is_cuda:
+        if fast_kernels(x):
             return padded_states("lstm", flat, x, lengths, self.training)
         packing = Packing.of(lengths, x)
         packed = packing.pack(x)
