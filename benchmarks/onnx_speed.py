@@ -111,6 +111,8 @@ def main() -> None:
         "--shots", type=int, default=1500, help="sentences the recurrent tagger is trained on"
     )
     parser.add_argument("--sentences", type=int, default=1000, help="test sentences for the transformer")
+    parser.add_argument("--split", default="test", help="of the corpus, to tag")
+    parser.add_argument("--skip", type=int, default=0, help="leave out its first sentences")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--passes", type=int, default=5)
     parser.add_argument("--json", type=Path)
@@ -125,17 +127,23 @@ def main() -> None:
     torch.set_num_threads(given.threads)
     corpus = read_corpus(given.data)
     results: dict[str, Any] = {"threads": given.threads, "cores": os.cpu_count()}
-    results |= {"torch": torch.__version__, "onnxruntime": onnxruntime.__version__}
+    results |= {
+        "split": given.split,
+        "skipped": given.skip,
+        "torch": torch.__version__,
+        "onnxruntime": onnxruntime.__version__,
+    }
     with tempfile.TemporaryDirectory() as name:
         recurrent = given.recurrent or train(corpus, Path(name, "recurrent"), given.shots)
         transformer = given.transformer
         if transformer is None and given.encoder:
             transformer = train(corpus, Path(name, "transformer"), 400, given.encoder)
         before = os.getloadavg()[0]
-        results["recurrent"] = measure(recurrent, corpus.test, given.threads, given.passes)
+        rows = corpus.splits[given.split][given.skip :]
+        results["recurrent"] = measure(recurrent, rows, given.threads, given.passes)
         if transformer is not None:
-            step = max(1, len(corpus.test) // given.sentences)
-            some = corpus.test[::step][: given.sentences]
+            step = max(1, len(rows) // given.sentences)
+            some = rows[::step][: given.sentences]
             results["transformer"] = measure(transformer, some, given.threads, max(1, given.passes // 2))
     results["load"] = {"one minute before": before, "last minute": os.getloadavg()[0]}
     text = json.dumps(results, indent=1)

@@ -21,7 +21,7 @@ class Limits:
     queue: int = 256  # requests waiting to be tagged → 429
     queue_characters: int = 2_000_000  # and their characters together → 429
     seconds: float = 30.0  # until an answer → 503
-    batch_requests: int = 16  # tagged together
+    batch_requests: int = 64  # tagged together
     batch_characters: int = 50_000
     versions: int = 200  # kept on disk → 409
     loaded: int = 3  # versions in memory
