@@ -19,7 +19,8 @@ from nershift.nn.build import make_encoder
 from nershift.nn.decoders import make_decoder
 from nershift.nn.model import TaggingModel
 from nershift.nn.store import load_model, save_model
-from nershift.nn.transformer import TransformerEncoder
+from nershift.nn.transformer import TransformerEncoder, load_pretrained
+from tiny_encoders import make_encoder_folder
 
 transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
@@ -282,3 +283,14 @@ def test_broken_encoder_folders(folders: dict[str, Path], tmp_path: Path) -> Non
     fails("cannot load an encoder")
     with pytest.raises(ConfigError, match="no encoder was named"):
         make_encoder(build(EncoderConfig, {"kind": "transformer"}), [Sentence.of(["x"])])
+
+
+def test_an_encoder_whose_weights_lack_some_is_refused(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = make_encoder_folder("bert", tmp_path / "bert")
+    weights = load_file(folder / "model.safetensors")
+    kept = {key: value for key, value in weights.items() if "layer.1." not in key}
+    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ConfigError, match=r"its weights lack encoder\.layer\.1"):
+        load_pretrained(str(folder))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,16 +41,21 @@ def load_pretrained(name: str, folder: str | None = None) -> tuple[Any, Any]:
     def make_model(**options: Any) -> Any:
         if folder:
             return AutoModel.from_config(config, **options)
-        return AutoModel.from_pretrained(name, config=config, **options)
+        made, told = AutoModel.from_pretrained(name, config=config, output_loading_info=True, **options)
+        missing = sorted(key for key in told["missing_keys"] if "pooler" not in key)
+        if missing:
+            raise ValueError(f"its weights lack {', '.join(missing[:3])}{' …' if len(missing) > 3 else ''}")
+        return made
 
     try:
-        config = AutoConfig.from_pretrained(folder or name)
-        # Tokenizers that mark the space before a word need to be told that words come one by one.
-        tokenizer = AutoTokenizer.from_pretrained(folder or name, use_fast=True, add_prefix_space=True)
-        try:
-            model = make_model(add_pooling_layer=False)
-        except TypeError:  # not every architecture has a pooling layer to leave out
-            model = make_model()
+        with _quiet_transformers():
+            config = AutoConfig.from_pretrained(folder or name)
+            # Tokenizers that mark the space before a word need to be told that words come one by one.
+            tokenizer = AutoTokenizer.from_pretrained(folder or name, use_fast=True, add_prefix_space=True)
+            try:
+                model = make_model(add_pooling_layer=False)
+            except TypeError:  # not every architecture has a pooling layer to leave out
+                model = make_model()
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise ConfigError(
             f"cannot load an encoder from '{folder or name}': {(str(error) or repr(error)).splitlines()[0]}",
@@ -63,6 +69,22 @@ def load_pretrained(name: str, folder: str | None = None) -> tuple[Any, Any]:
             expected="an encoder with a tokenizer.json",
         )
     return model.float(), tokenizer  # weights stored in half precision are trained in single
+
+
+@contextmanager
+def _quiet_transformers() -> Iterator[None]:
+    """No report of weights that are there beside those needed; ones that lack are an error of ours."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
 
 
 class TransformerEncoder(Encoder):
