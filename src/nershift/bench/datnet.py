@@ -208,47 +208,6 @@ def _figure2(seeds: Sequence[int]) -> list[Cell]:
     ]
 
 
-_ADVERSARY_ALPHAS = (0.1, 0.25, 0.8)
-_ADVERSARY_EPOCHS = (1, 4, 8)
-_WATCHED = {"accuracy": "adversary_accuracy", "gradient": "adversary_gradient"}
-
-
-def _adversary(seeds: Sequence[int]) -> list[Cell]:
-    """Does it act? 100 target sentences, two values of α and the default, and without a say in the encoder."""
-    made = []
-    for target in _PRINTED_3:
-        settings = {f"α = {a:g}": {"alpha": a} for a in _ADVERSARY_ALPHAS} | {"no reversal": {"weight": 0.0}}
-        for label, options in settings.items():
-            over = {"options": options}
-            made += [
-                cell(
-                    "datnet-adversary", target, DAT_F, s, over,
-                    label=f"{target}: {label}", shots=100, keep_log=True,
-                )
-                for s in seeds
-            ]  # fmt: skip
-    return made
-
-
-def _watched(metrics: Mapping[str, Any], part: str) -> float:
-    """``test F1``, or what an epoch of the log says; the gradient's norm is told in thousandths."""
-    if part == "test F1":
-        return float(metrics["test"]["f1"])
-    name, _, epoch = part.partition(" @ ")
-    entries = [e for e in metrics["log"] if e["phase"] == "train" and e["epoch"] <= int(epoch)]
-    return float(entries[-1][_WATCHED[name]]) * (10 if name == "gradient" else 1)
-
-
-def _words(seeds: Sequence[int]) -> list[Cell]:
-    """Spanish with few labels: does the source gain from vectors that are aligned with the target's?"""
-    return [
-        cell("datnet-words", "conll2002_es", DAT_F, s, label=label, aligned=aligned, shots=n)
-        for label, aligned in (("source: English GloVe", False), ("source: sub-words", True))
-        for n in SHOTS[:4]
-        for s in seeds
-    ]
-
-
 _SUBSTITUTES = (
     "Words are GloVe 100d within English; with a Spanish or Dutch target, on both sides, means of rows of a "
     "multilingual sub-word table, cut to 100 axes. The paper had word2vec vectors of 50 dimensions, trained on the "
@@ -355,29 +314,6 @@ TABLES = [
         _figure2,
         _by_ratio,
         notes=_SUBSTITUTES,
-        average=False,
-    ),
-    Table(
-        "datnet-adversary",
-        "What DATNet-F's adversary does with 100 target sentences, by epoch of 50 steps",
-        _adversary,
-        lambda c: (c.name, ""),
-        notes=(
-            "Accuracy: of the discriminator, mean of both resources, in hundredths; 50 is chance. Gradient: norm of "
-            "what GRAD hands to the shared states of a step, in thousandths. Without reversal the discriminator "
-            "learns and the encoder is not told.",
-        ),
-        average=False,
-        seeds=(1,),
-        parts=(*(f"{name} @ {epoch}" for name in _WATCHED for epoch in _ADVERSARY_EPOCHS), "test F1"),
-        value=_watched,
-    ),
-    Table(
-        "datnet-words",
-        "Word vectors of the source for DATNet-F on Spanish, F1 by target sentences",
-        _words,
-        lambda c: (c.name, str(c.shots)),
-        notes=("Not in the paper.",),
         average=False,
     ),
 ]

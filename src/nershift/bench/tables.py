@@ -52,9 +52,9 @@ class Table:
 
 @cache
 def tables() -> dict[str, Table]:
-    from nershift.bench import crosslm, datnet, foundation, laner, metacross, metaner
+    from nershift.bench import crosslm, datnet, datnet_parts, foundation, laner, metacross, metaner
 
-    modules = (foundation, metaner, metacross, crosslm, datnet, laner)
+    modules = (foundation, metaner, metacross, crosslm, datnet, datnet_parts, laner)
     return {table.name: table for module in modules for table in module.TABLES}
 
 

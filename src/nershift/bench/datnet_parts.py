@@ -1,0 +1,103 @@
+"""What is asked of DATNet beside its paper: does the adversary act, how strong may perturbations be, which vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nershift.bench.cells import Cell
+from nershift.bench.datnet import DAT_F, SHOTS, cell
+from nershift.bench.tables import Table
+
+TARGETS = ("conll2002_es", "wnut2016")
+_ADVERSARY_ALPHAS = (0.1, 0.25, 0.8)
+_ADVERSARY_EPOCHS = (1, 4, 8)
+_WATCHED = {"accuracy": "adversary_accuracy", "gradient": "adversary_gradient"}
+
+
+def _adversary(seeds: Sequence[int]) -> list[Cell]:
+    """Does it act? 100 target sentences, two values of α and the default, and without a say in the encoder."""
+    made = []
+    for target in TARGETS:
+        settings = {f"α = {a:g}": {"alpha": a} for a in _ADVERSARY_ALPHAS} | {"no reversal": {"weight": 0.0}}
+        for label, options in settings.items():
+            over = {"options": options}
+            made += [
+                cell(
+                    "datnet-adversary", target, DAT_F, s, over,
+                    label=f"{target}: {label}", shots=100, keep_log=True,
+                )
+                for s in seeds
+            ]  # fmt: skip
+    return made
+
+
+def _watched(metrics: Mapping[str, Any], part: str) -> float:
+    """``test F1``, or what an epoch of the log says; the gradient's norm is told in thousandths."""
+    if part == "test F1":
+        return float(metrics["test"]["f1"])
+    name, _, epoch = part.partition(" @ ")
+    entries = [e for e in metrics["log"] if e["phase"] == "train" and e["epoch"] <= int(epoch)]
+    return float(entries[-1][_WATCHED[name]]) * (10 if name == "gradient" else 1)
+
+
+_PERTURBED = ("epsilon_source", "epsilon_target", "epsilon_chars")
+
+
+def _epsilon(seeds: Sequence[int]) -> list[Cell]:
+    """How strong perturbations may be when labels are few. 5 is the default: left unsaid, Table 3 has the cell."""
+    rows = {
+        f"ε = {e:g}": {} if e == 5 else {"options": dict.fromkeys(_PERTURBED, e)} for e in (1.0, 2.0, 5.0)
+    }
+    return [
+        cell("datnet-epsilon", target, row, s, over, label=label, shots=50)
+        for label, row, over in (("no AT", "+ F-T (GRAD)", {}), *((k, DAT_F, v) for k, v in rows.items()))
+        for target in TARGETS
+        for s in seeds
+    ]
+
+
+def _words(seeds: Sequence[int]) -> list[Cell]:
+    """Spanish with few labels: does the source gain from vectors that are aligned with the target's?"""
+    return [
+        cell("datnet-words", "conll2002_es", DAT_F, s, label=label, aligned=aligned, shots=n)
+        for label, aligned in (("source: English GloVe", False), ("source: sub-words", True))
+        for n in SHOTS[:4]
+        for s in seeds
+    ]
+
+
+TABLES = [
+    Table(
+        "datnet-adversary",
+        "What DATNet-F's adversary does with 100 target sentences, by epoch of 50 steps",
+        _adversary,
+        lambda c: (c.name, ""),
+        notes=(
+            "Accuracy: of the discriminator, mean of both resources, in hundredths; 50 is chance. Gradient: norm of "
+            "what GRAD hands to the shared states of a step, in thousandths. Without reversal the discriminator "
+            "learns and the encoder is not told.",
+        ),
+        average=False,
+        seeds=(1,),
+        parts=(*(f"{name} @ {epoch}" for name in _WATCHED for epoch in _ADVERSARY_EPOCHS), "test F1"),
+        value=_watched,
+    ),
+    Table(
+        "datnet-epsilon",
+        "DATNet-F with 50 target sentences: ε of all perturbations, F1 on dev",
+        _epsilon,
+        lambda c: (c.name, c.target),
+        notes=("Dev scores: ε is to be chosen by them. The perturbation of a sentence has the norm ε.",),
+        average=False,
+        value=lambda metrics, part: metrics["dev"]["f1"],
+    ),
+    Table(
+        "datnet-words",
+        "Word vectors of the source for DATNet-F on Spanish, F1 by target sentences",
+        _words,
+        lambda c: (c.name, str(c.shots)),
+        notes=("Not in the paper.",),
+        average=False,
+    ),
+]
