@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 from nershift.data.spans import Sentence
 from nershift.data.tokenizer import sentences as split_sentences
@@ -29,6 +30,24 @@ class Entity:
             "text": self.text,
             "score": self.score,
         }
+
+
+class ReadsTexts(ABC):
+    """A tagger that can be called with a text or a list of them."""
+
+    @abstractmethod
+    def tag_texts(self, texts: Sequence[str]) -> list[list[Entity]]:
+        """Entities of each text."""
+
+    @overload
+    def __call__(self, text: str) -> list[Entity]: ...
+    @overload
+    def __call__(self, text: list[str] | tuple[str, ...]) -> list[list[Entity]]: ...
+    def __call__(self, text: str | list[str] | tuple[str, ...]) -> list[Entity] | list[list[Entity]]:
+        """Entities of a text, or of each text of a list. Text of any length is read whole."""
+        if isinstance(text, str):
+            return self.tag_texts([text])[0]
+        return self.tag_texts(text)
 
 
 def split_texts(texts: Sequence[str]) -> tuple[list[Sentence], list[tuple[int, int]]]:

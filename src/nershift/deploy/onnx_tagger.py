@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 from nershift.data.spans import Sentence, by_length
-from nershift.deploy.entities import Entity, place_entities, split_texts
+from nershift.deploy.entities import Entity, ReadsTexts, place_entities, split_texts
 from nershift.deploy.onnx_decoder import ArrayDecoder
 from nershift.deploy.onnx_readers import READERS, Reader
 from nershift.errors import CheckpointError, MissingExtraError
@@ -16,7 +16,7 @@ from nershift.errors import CheckpointError, MissingExtraError
 DESCRIPTION, FORMAT = "onnx.json", 1
 
 
-class OnnxTagger:
+class OnnxTagger(ReadsTexts):
     """What ``nershift export --onnx`` wrote, ready to tag; the counterpart of :class:`~nershift.deploy.tagger.Tagger`.
 
     Example::
@@ -63,16 +63,6 @@ class OnnxTagger:
                 fix="export the tagger again",
             ) from None
         return cls(reader, decoder, description)
-
-    @overload
-    def __call__(self, text: str) -> list[Entity]: ...
-    @overload
-    def __call__(self, text: list[str] | tuple[str, ...]) -> list[list[Entity]]: ...
-    def __call__(self, text: str | list[str] | tuple[str, ...]) -> list[Entity] | list[list[Entity]]:
-        """Entities of a text, or of each text of a list. Text of any length is read whole."""
-        if isinstance(text, str):
-            return self.tag_texts([text])[0]
-        return self.tag_texts(text)
 
     def tag_texts(self, texts: Sequence[str]) -> list[list[Entity]]:
         parts, owner = split_texts(texts)

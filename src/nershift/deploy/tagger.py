@@ -9,7 +9,7 @@ from typing import Any, overload
 from nershift.data.spans import Sentence
 from nershift.deploy.adaptive import adapt_sentences, neighbours
 from nershift.deploy.calibrated import Calibration, calibrate, tag_twice
-from nershift.deploy.entities import Entity, place_entities, split_texts
+from nershift.deploy.entities import Entity, ReadsTexts, place_entities, split_texts
 from nershift.errors import CheckpointError
 from nershift.nn.model import TaggingModel
 from nershift.nn.store import load_model, save_model
@@ -19,7 +19,7 @@ TARGET = "target"
 _CACHE_LIMIT = 200_000  # distinct word forms kept between calls
 
 
-class Tagger:
+class Tagger(ReadsTexts):
     """A trained recogniser, whole in one folder.
 
     Example::
@@ -79,16 +79,6 @@ class Tagger:
         if self.support is not None:
             self.support.save(Path(folder))
         save_model(Path(folder), self.model, self.meta)
-
-    @overload
-    def __call__(self, text: str) -> list[Entity]: ...
-    @overload
-    def __call__(self, text: list[str] | tuple[str, ...]) -> list[list[Entity]]: ...
-    def __call__(self, text: str | list[str] | tuple[str, ...]) -> list[Entity] | list[list[Entity]]:
-        """Entities of a text, or of each text of a list. Text of any length is read whole."""
-        if isinstance(text, str):
-            return self.tag_texts([text])[0]
-        return self.tag_texts(text)
 
     def tag_texts(self, texts: Sequence[str], adapt: bool = False) -> list[list[Entity]]:
         """Entities of each text; with ``adapt``, each sentence is tagged by weights of its own."""

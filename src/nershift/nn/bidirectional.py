@@ -28,7 +28,7 @@ def bidirectional(layer: nn.RNNBase, x: Tensor, lengths: Tensor) -> Tensor:
 def fast_kernels(x: Tensor) -> bool:
     """Whether cuDNN's kernels for padded batches may be used.
 
-    They round like TF32 even without it (relative errors of 6e-6 where packed batches have 4e-7), so whoever turns
+    They round more than those for packed batches even without TF32, so whoever turns
     TF32 off, to take differences of gradients for one, gets the others.
     """
     return x.is_cuda and torch.backends.cudnn.allow_tf32
@@ -37,8 +37,8 @@ def fast_kernels(x: Tensor) -> bool:
 def padded_states(kind: str, weights: Sequence[Tensor], x: Tensor, lengths: Tensor, training: bool) -> Tensor:
     """As :func:`bidirectional`, each direction by itself and padding included.
 
-    cuDNN runs a packed batch as some seven hundred kernels, one for each time step and product, but a padded one
-    with no more than 128 units as twenty or so: five times as fast where launching kernels is what takes the time.
+    cuDNN runs a packed batch as a kernel for each time step and product, but a padded one of a small layer as a few:
+    much faster where launching kernels is what takes the time.
     Padding comes after the words for one direction; for the other, sentences are turned round within their lengths.
     """
     _expect_compaction()
