@@ -21,7 +21,7 @@ from nershift.nn.inner_base import InnerSettings, Order
 from nershift.nn.model import Batch, TaggingModel
 from nershift.nn.narrow import narrowed
 from nershift.train.phase import Backward, Phase
-from nershift.train.seeding import generator, number
+from nershift.train.seeding import generator, seed_torch
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class DomainTasks:
         self._seed = int(torch.randint(2**62, ()).item())
 
     def states(self, task: int, weights: Mapping[str, Tensor] | None = None) -> Tensor:
-        torch.manual_seed(number(self._seed, task))  # the same dropout masks at every visit
+        seed_torch(self._seed, task)  # the same dropout masks at every visit
         batch = self.batches[task]
         if weights is None:
             return self.model.states(batch)
