@@ -29,6 +29,8 @@ class AdversarialPhase(Phase):
     Feeds are numbered as domains in their order; batches without tags teach the adversary alone.
     """
 
+    recordable = True
+
     def __init__(self, *args: Any, weight: float, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.weight = weight

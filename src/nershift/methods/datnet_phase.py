@@ -64,6 +64,8 @@ class DualPhase(Phase):
     mean over each of its batches, so that within a step source and target weigh the same.
     """
 
+    recordable = True
+
     def __init__(self, *args: Any, settings: DualSettings, **more: Any) -> None:
         super().__init__(*args, **more)
         self.settings = settings

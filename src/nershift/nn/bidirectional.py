@@ -16,7 +16,10 @@ _WEIGHTS = 4  # of a direction: from input, from state, and a bias of each
 
 
 def bidirectional(layer: nn.RNNBase, x: Tensor, lengths: Tensor) -> Tensor:
-    """States ``[B, L, 2 · hidden]`` of inputs ``[B, L, F]``; zero under padding. ``lengths [B]`` are on the CPU."""
+    """States ``[B, L, 2 · hidden]`` of inputs ``[B, L, F]``; zero under padding.
+
+    ``lengths [B]`` are on the CPU, or with ``x`` where its device has :func:`fast_kernels`.
+    """
     if fast_kernels(x):
         kind = "lstm" if isinstance(layer, nn.LSTM) else "gru"
         weights = [w for w in layer._flat_weights if w is not None]
@@ -42,7 +45,7 @@ def padded_states(kind: str, weights: Sequence[Tensor], x: Tensor, lengths: Tens
     Padding comes after the words for one direction; for the other, sentences are turned round within their lengths.
     """
     _expect_compaction()
-    turned, mask = _turned(lengths, x.shape[1])
+    turned, mask = turns(lengths, x.shape[1])
     turned = turned.to(x.device, non_blocking=True)  # [B · L]
     mask = mask.to(x.device, non_blocking=True)  # [B, L, 1]
     for at in range(0, len(weights), 2 * _WEIGHTS):
@@ -59,12 +62,22 @@ def _expect_compaction() -> None:
     warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
 
 
-def _turned(lengths: Tensor, width: int) -> tuple[Tensor, Tensor]:
+def turns(lengths: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """Where each token of a padded batch stands when its sentence is turned round, ``[B · L]``, and the mask."""
+    if lengths.is_cuda:  # the same by the device itself, which a recorded step has to do
+        return _turns_there(lengths, width)
     found, place = lengths.numpy()[:, None], np.arange(width)
     inside = place < found  # [B, L]
     rows = np.arange(len(found))[:, None] * width
     turned = np.where(inside, found - 1 - place, place) + rows
     return torch.from_numpy(turned.reshape(-1)), torch.from_numpy(inside[..., None].astype(np.float32))
+
+
+def _turns_there(lengths: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    found, place = lengths[:, None], torch.arange(width, device=lengths.device)
+    inside = place < found  # [B, L]
+    rows = torch.arange(len(lengths), device=lengths.device)[:, None] * width
+    return (torch.where(inside, found - 1 - place, place) + rows).flatten(), inside[..., None].float()
 
 
 def _turn(x: Tensor, turned: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from nershift.nn import crf_numpy
 
 # From the gradient for the value [B] to those for emissions, transitions, starts and ends.
 Pull = Callable[[Tensor], tuple[Tensor, ...]]
+MOST_TAGS = 128  # that the GPU kernel serves
 _no_kernel: list[str] = []  # why the GPU kernel is out of use, once it has failed
 
 
@@ -157,9 +158,9 @@ def _on_gpu(
     try:
         from nershift.nn import crf_triton
 
-        if scores[0].shape[2] <= crf_triton.MOST_TAGS:
+        if scores[0].shape[2] <= MOST_TAGS:
             return crf_triton.run(scores[0], scores[1], scores[2], scores[3], mask, tags, gradient)
-        why = f"{scores[0].shape[2]} tags are more than the GPU kernel's {crf_triton.MOST_TAGS}"
+        why = f"{scores[0].shape[2]} tags are more than the GPU kernel's {MOST_TAGS}"
     except ImportError as error:
         why = f"triton cannot be imported ({error})"
     except Exception as error:  # whatever compiler or driver raise, training can go on without the kernel

@@ -18,7 +18,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-MOST_TAGS = 128
 _WARPS = {16: 1, 32: 8, 64: 16, 128: 16}
 _NONE = tl.constexpr(-1e30)  # impossible, and still far from the end of float32 after a few additions
 _FLOOR = tl.constexpr(-1e8)  # scores at or below this mean "impossible"

@@ -59,8 +59,7 @@ class LSTMGenerator(nn.Module):
         """``[places, rows of W]``."""
         out = self.weight.new_ones(len(places), 1)
         for (axis, index), vectors in zip(self._index.items(), self.vectors, strict=True):
-            at = torch.tensor([index[place[axis]] for place in places], device=vectors.device)
-            rows = vectors.index_select(0, at)  # [places, size]
+            rows = torch.stack([vectors[index[place[axis]]] for place in places])  # [places, size]
             out = (out[:, :, None] * rows[:, None]).flatten(1)
         return out
 

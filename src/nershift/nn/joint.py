@@ -22,7 +22,7 @@ class Side:
 
     encoder: RecurrentEncoder
     rows: Tensor  # [U], of its own word table
-    lengths: Tensor  # [b], on the CPU
+    lengths: Tensor  # [b]
     first: int
     width: int  # of the padded batch, before it joined
 
@@ -52,7 +52,7 @@ class JointBatch:
             mask.append(pad(inputs["mask"], (0, widest - width)))
             chars.append(pad(inputs["chars"], (0, longest - inputs["chars"].shape[1])))
             forms, first = forms + len(inputs["rows"]), first + count
-        self.lengths = torch.cat([side.lengths for side in self.sides])  # [B], on the CPU
+        self.lengths = torch.cat([side.lengths for side in self.sides])  # [B]
         self.mask = torch.cat(mask)  # [B, L]
         self.inputs = {"where": torch.cat(where), "chars": torch.cat(chars)}  # [B, L], [U, W]
 
@@ -64,11 +64,13 @@ class JointBatch:
 
     def moves(self, clean: Features, words: Sequence[float], chars: float) -> Moves:
         """``words``: the ε of each side."""
-        counts = torch.tensor([len(side.lengths) for side in self.sides])
-        epsilons = torch.tensor(words, dtype=clean.words.dtype).repeat_interleave(counts)  # [B]
-        return Moves.against(
-            self._cnn, self.inputs, clean, epsilons.to(clean.words.device, non_blocking=True), chars
-        )
+        epsilons = torch.cat(
+            [
+                clean.words.new_full((len(side.lengths),), epsilon)
+                for side, epsilon in zip(self.sides, words, strict=True)
+            ]
+        )  # [B]
+        return Moves.against(self._cnn, self.inputs, clean, epsilons, chars)
 
     def states(self, features: Features) -> tuple[Tensor, list[Tensor]]:
         """Those of the shared layer ``[B, L, shared]``, and of each side all its states ``[b, l, size]``."""

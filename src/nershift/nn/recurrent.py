@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from nershift.config import EncoderConfig, build, to_dict
 from nershift.nn.bidirectional import bidirectional
@@ -18,6 +20,28 @@ from nershift.nn.words import WordTable, row_name
 from nershift.text.surfaces import Surfaces, Vocabulary
 
 Words = WordTable | SubwordTable
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """Fewer shapes of batches: each axis is padded to the next of ``least``, twice that, four times that, …
+
+    Padding changes no state and no gradient. Dropout draws over a wider tensor, so other units fall.
+
+    Example:
+        >>> Rounding.up(5, 8), Rounding.up(17, 8)
+        (8, 32)
+    """
+
+    length: int  # tokens of a sentence
+    forms: int  # distinct words
+    letters: int  # of a word
+
+    @staticmethod
+    def up(count: int, least: int) -> int:
+        while least < count:
+            least *= 2
+        return least
 
 
 class RecurrentEncoder(Encoder):
@@ -39,6 +63,7 @@ class RecurrentEncoder(Encoder):
         self.input_dropout = nn.Dropout(config.input_dropout)
         self.dropout = nn.Dropout(config.dropout)
         self.size = 2 * config.recurrent.size
+        self.rounding: Rounding | None = None
         self.forget()
 
     def forget(self) -> None:
@@ -50,7 +75,7 @@ class RecurrentEncoder(Encoder):
         return np.array(self.surfaces.numbers(tokens), dtype=np.int64)
 
     def collate(self, items: Sequence[np.ndarray]) -> dict[str, Tensor]:
-        return gather(items, self.surfaces)
+        return gather(items, self.surfaces, self.rounding)
 
     def embed(self, rows: Tensor, chars: Tensor, where: Tensor) -> Tensor:
         """Input features ``[B, L, F]`` of the recurrent layer, computed once a distinct word."""
@@ -102,13 +127,21 @@ class RecurrentEncoder(Encoder):
         return cls(config, words, Vocabulary(description["characters"]))
 
 
-def gather(items: Sequence[np.ndarray], surfaces: Surfaces) -> dict[str, Tensor]:
+def gather(
+    items: Sequence[np.ndarray], surfaces: Surfaces, rounding: Rounding | None = None
+) -> dict[str, Tensor]:
     """Tensors of a batch from the numbers that ``surfaces`` gave the words of each sentence."""
     lengths = np.array([len(item) for item in items])
     flat = np.concatenate(items)
     forms, where = np.unique(flat, return_inverse=True)  # [U], [tokens]
     rows, chars = surfaces.look_up(forms)  # [U], [U, W]
-    mask = torch.from_numpy(np.arange(lengths.max()) < lengths[:, None])  # [B, L]
+    width = int(lengths.max())
+    if rounding is not None:
+        width = rounding.up(width, rounding.length)
+        more = rounding.up(len(rows), rounding.forms) - len(rows)
+        letters = min(rounding.up(chars.shape[1], rounding.letters), surfaces.max_length)
+        rows, chars = pad(rows, (0, more)), pad(chars, (0, letters - chars.shape[1], 0, more))
+    mask = torch.from_numpy(np.arange(width) < lengths[:, None])  # [B, L]
     padded = torch.zeros(mask.shape, dtype=torch.long)
     padded[mask] = torch.from_numpy(where.reshape(-1))
     return {

@@ -46,6 +46,8 @@ class CrossLMPhase(Phase):
         selection: what model selection looks at: (domain, decoder key, sentences).
     """
 
+    recordable = True
+
     def __init__(
         self,
         model: TaggingModel,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,12 +13,14 @@ import torch
 from torch import Tensor
 
 from nershift.errors import NershiftError
+from nershift.nn.model import Batch
 from nershift.storage import load_tensors, save_tensors
 from nershift.train import checkpoint
 from nershift.train.journal import Journal
 from nershift.train.optim import make_optimizer, rate_factor, set_rate
 from nershift.train.phase import Phase
 from nershift.train.processes import Processes
+from nershift.train.recorded import Recorder, suits
 from nershift.train.seeding import seed_torch
 
 
@@ -65,8 +68,15 @@ class Loop:
             self.progress = Progress(**meta)
             self.journal.lines = self.progress.lines
             return self.progress
-        self.optimizer = make_optimizer(self.config, self.phase.model)
+        self.recorder = Recorder(self.phase, self._compute) if suits(self.phase, self.processes) else None
+        self.optimizer = make_optimizer(self.config, self.phase.model, self.recorder is not None)
         self._resume()
+        with self.recorder.recording() if self.recorder is not None else nullcontext():
+            self._train()
+        self._finish()
+        return self.progress
+
+    def _train(self) -> None:
         task = self.journal.bar.add_task(
             self.phase.name, total=self.total, completed=self.progress.step, note=""
         )
@@ -88,9 +98,7 @@ class Loop:
                     f"stopped in phase '{self.phase.name}' after step {self.progress.step} of {self.total}",
                     fix="run the same command again (without --overwrite) to go on from there",
                 )
-        self._finish()
         self.journal.bar.remove_task(task)
-        return self.progress
 
     def _exhausted(self) -> bool:
         return bool(self.config.patience) and self.progress.stale >= self.config.patience
@@ -110,12 +118,25 @@ class Loop:
                 step * self.config.accumulate + part, self.processes.rank, self.processes.world
             )
             sentences += sum(len(batch) for batch in batches.values())
+            if self.recorder is not None:
+                return self._log(self.recorder.step(batches))
             with self._autocast():
-                logged = phase.gradients(batches, self._backward)
-            for name, value in logged.items():
-                value = value.detach().float() / self.config.accumulate
-                self._sums[name] = self._sums[name] + value if name in self._sums else value
-        parameters = [p for p in model.parameters() if p.grad is not None]
+                self._log(phase.gradients(batches, self._backward))
+        self._update(sentences)
+
+    def _compute(self, batches: Mapping[str, Batch]) -> dict[str, Tensor]:
+        """A whole step of one process and one batch of each feed, in the form that can be recorded."""
+        logged = self.phase.gradients(batches, self._backward)
+        self._update(0)
+        return logged
+
+    def _log(self, logged: Mapping[str, Tensor]) -> None:
+        for name, value in logged.items():
+            value = value.detach().float() / self.config.accumulate
+            self._sums[name] = self._sums[name] + value if name in self._sums else value
+
+    def _update(self, sentences: int) -> None:
+        parameters = [p for p in self.phase.model.parameters() if p.grad is not None]
         self.processes.average_gradients(parameters, sentences)
         if self.config.clip:
             torch.nn.utils.clip_grad_norm_(parameters, self.config.clip)

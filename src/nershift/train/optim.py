@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nershift.config import TrainConfig
 from nershift.nn.bert_adam import BertAdam
 from nershift.nn.model import TaggingModel
 
+RECORDED = ("adam", "adamw")  # optimisers whose steps can be recorded
 
-def make_optimizer(config: TrainConfig, model: TaggingModel) -> torch.optim.Optimizer:
+
+def make_optimizer(config: TrainConfig, model: TaggingModel, recorded: bool = False) -> torch.optim.Optimizer:
     """One optimiser over three groups: word vectors, the rest of the encoder, everything else.
 
     Word vectors have no weight decay: it would pull rows that a batch does not touch towards zero.
+    ``recorded``: its rates are kept on the GPU, where a recorded step looks them up.
     """
     words = {id(p) for p in model.encoder.word_parameters()}
     encoder = {id(p) for p in model.encoder.parameters()} - words
@@ -30,7 +33,7 @@ def make_optimizer(config: TrainConfig, model: TaggingModel) -> torch.optim.Opti
     settings = [
         {
             "params": ps,
-            "lr": rates[g],
+            "lr": torch.tensor(rates[g], device=model.device) if recorded else rates[g],
             "base_lr": rates[g],
             "weight_decay": 0.0 if g == "words" else config.weight_decay,
         }
@@ -39,9 +42,9 @@ def make_optimizer(config: TrainConfig, model: TaggingModel) -> torch.optim.Opti
     ]
     fused = all(p.device.type in ("cpu", "cuda") for ps in groups.values() for p in ps)
     if config.optimizer == "adam":
-        return torch.optim.Adam(settings, fused=fused)
+        return torch.optim.Adam(settings, fused=fused, capturable=recorded)
     if config.optimizer == "adamw":
-        return torch.optim.AdamW(settings, fused=fused)
+        return torch.optim.AdamW(settings, fused=fused, capturable=recorded)
     if config.optimizer == "bertadam":
         return BertAdam(settings)
     if config.optimizer == "sgd":
@@ -68,4 +71,9 @@ def rate_factor(config: TrainConfig, step: int, steps_per_epoch: int, total: int
 
 def set_rate(optimizer: torch.optim.Optimizer, factor: float) -> None:
     for group in optimizer.param_groups:
-        group["lr"] = group["base_lr"] * factor
+        rate = group["base_lr"] * factor
+        if not isinstance(group["lr"], Tensor):
+            group["lr"] = rate
+        elif group.get("last_lr") != rate:
+            group["lr"].fill_(rate)
+            group["last_lr"] = rate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -28,6 +28,16 @@ class Phase:
         dev: what model selection looks at: (decoder key, sentences) pairs, whose F1 is averaged. Without any,
             the last weights are kept.
     """
+
+    # Whether what :meth:`gradients` does on the GPU depends on the batches' shapes and contents there alone, so that
+    # it may be recorded and replayed. A phase with a loss or gradients of its own has to say so itself.
+    recordable: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        own = vars(cls)
+        if "recordable" not in own and ("loss" in own or "gradients" in own):
+            cls.recordable = False
 
     def __init__(
         self,

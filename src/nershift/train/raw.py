@@ -93,7 +93,7 @@ class RawFeed(Feed):
         if world > 1 and len(chosen) >= world:
             chosen = chosen[rank::world]
         sentences = [self.sentences[i] for i in chosen]
-        inputs = gather([self._forms[i] for i in chosen], self._surfaces)
+        inputs = gather([self._forms[i] for i in chosen], self._surfaces, self._encoder.rounding)
         if self.vocabulary is not None:
             words = torch.full(inputs["mask"].shape, BOUNDARY)
             ids = np.concatenate([self.vocabulary.ids(s.tokens) for s in sentences])

@@ -1,0 +1,188 @@
+"""Training steps recorded on the GPU once for each shape of their batches, and replayed.
+
+A step of a small recurrent model is some three hundred kernels of a few microseconds each: launching them takes ten
+times as long as running them. A CUDA graph launches all at once. Batches are padded so that few shapes occur.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from nershift.nn.bidirectional import fast_kernels
+from nershift.nn.crf import CRFDecoder
+from nershift.nn.crf_kernels import MOST_TAGS
+from nershift.nn.decoders import Decoder
+from nershift.nn.model import Batch
+from nershift.nn.recurrent import RecurrentEncoder, Rounding
+from nershift.nn.shared_private import SharedPrivateEncoder
+from nershift.nn.words import WordTable
+from nershift.text.counts import BOUNDARY
+from nershift.train.optim import RECORDED
+from nershift.train.phase import MixedPhase, Phase
+from nershift.train.processes import Processes
+
+Compute = Callable[[Mapping[str, Batch]], dict[str, Tensor]]
+_MOST = 64  # recordings of a phase: each keeps its own inputs, and the graph itself, on the GPU
+# Of a step with one batch, and of one with several, which are padded to one shape: the widest of each axis.
+_ROUNDINGS = (Rounding(8, 64, 8), Rounding(32, 512, 32))
+
+
+def suits(phase: Phase, processes: Processes) -> bool:
+    """Whether the phase's steps can be recorded: all on one GPU, by parts that never ask the CPU."""
+    config, model = phase.config, phase.model
+    encoders = [m for m in model.modules() if isinstance(m, RecurrentEncoder)]
+    decoders = [m for m in model.modules() if isinstance(m, Decoder)]
+    return (
+        config.record
+        and phase.recordable
+        and processes.world == 1
+        and config.accumulate == 1
+        and config.precision == "fp32"
+        and config.optimizer in RECORDED
+        and fast_kernels(next(model.parameters()))
+        and bool(encoders)
+        and all(type(e) in (RecurrentEncoder, SharedPrivateEncoder) for e in encoders)
+        and all(isinstance(e.words, WordTable) for e in encoders)
+        and all(isinstance(d, CRFDecoder) and len(d.space) <= MOST_TAGS for d in decoders)
+    )
+
+
+@dataclass
+class _Take:
+    """A recorded step: what it reads, how to run it again, and what it tells the log, overwritten by each run."""
+
+    inputs: list[Tensor]
+    replay: Callable[[], Any]
+    logged: dict[str, Tensor]
+
+
+class Recorder:
+    """Runs the steps of a phase. Of each shape the first step runs as it is, the second is recorded.
+
+    Args:
+        compute: one step, from batches to changed weights, without any look at a value on the GPU.
+    """
+
+    def __init__(self, phase: Phase, compute: Compute) -> None:
+        self.phase, self.compute = phase, compute
+        self.takes: dict[Any, _Take | None] = {}  # None: the shape was met once
+        self.broken = ""
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Everything that the phase does, on a stream of its own, since the default one cannot be recorded."""
+        encoders = [m for m in self.phase.model.modules() if isinstance(m, RecurrentEncoder)]
+        several = len(self.phase.feeds) > 1 and not isinstance(self.phase, MixedPhase)
+        for encoder in encoders:
+            encoder.rounding = _ROUNDINGS[several]
+        try:
+            with self._stream():
+                yield
+        finally:
+            for encoder in encoders:
+                encoder.rounding = None
+
+    @contextmanager
+    def _stream(self) -> Iterator[None]:
+        stream, before = torch.cuda.Stream(), torch.cuda.current_stream()
+        stream.wait_stream(before)
+        with torch.cuda.stream(stream):
+            self.pool = torch.cuda.graph_pool_handle()
+            yield
+        before.wait_stream(stream)
+
+    def step(self, batches: Mapping[str, Batch]) -> dict[str, Tensor]:
+        batches = _alike(batches)
+        tensors = [tensor for batch in batches.values() for tensor in _tensors(batch)]
+        shape = tuple((name, len(batch), *batch.mask.shape) for name, batch in batches.items())
+        key = (shape, tuple(tensor.shape for tensor in tensors))
+        if self.broken or key not in self.takes:
+            if not self.broken and len(self.takes) < _MOST:
+                self.takes[key] = None
+            return self.compute(batches)
+        take = self.takes[key]
+        if take is None:
+            take = self.takes[key] = self._record(batches)
+            if take is None:
+                return self.compute(batches)
+        _copy(take.inputs, tensors)
+        take.replay()
+        return take.logged
+
+    def _record(self, batches: Mapping[str, Batch]) -> _Take | None:
+        own = {name: _copied(batch) for name, batch in batches.items()}
+        inputs = [tensor for batch in own.values() for tensor in _tensors(batch)]
+        try:
+            replay, logged = self._capture(lambda: self.compute(own))
+        except RuntimeError as error:
+            self.broken = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+            warnings.warn(
+                f"steps are not recorded, which is slower: {self.broken}", RuntimeWarning, stacklevel=2
+            )
+            for p in self.phase.model.parameters():
+                p.grad = None
+            return None
+        return _Take(inputs, replay, logged)
+
+    def _capture(self, run: Callable[[], dict[str, Tensor]]) -> tuple[Callable[[], Any], dict[str, Tensor]]:
+        graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize()
+        graph.capture_begin(pool=self.pool, capture_error_mode="thread_local")
+        try:
+            logged = run()
+        finally:
+            graph.capture_end()
+        return graph.replay, logged
+
+
+def _alike(batches: Mapping[str, Batch]) -> dict[str, Batch]:
+    """The same batches padded to one shape, with lengths worked out where they are."""
+    inputs = [batch.inputs for batch in batches.values()]
+    forms, letters = (max(part["chars"].shape[axis] for part in inputs) for axis in (0, 1))
+    length = max(part["mask"].shape[1] for part in inputs)
+    made = {}
+    for name, batch in batches.items():
+        own = batch.inputs
+        more = length - batch.mask.shape[1]
+        short, narrow = forms - len(own["rows"]), letters - own["chars"].shape[1]
+        padded = {
+            "rows": _wider(own["rows"], (0, short)),
+            "chars": _wider(own["chars"], (0, narrow, 0, short)),
+            "where": _wider(own["where"], (0, more)),
+            "mask": _wider(batch.mask, (0, more)),
+            "lengths": batch.mask.sum(1),
+        }
+        if "words" in own:
+            padded["words"] = _wider(own["words"], (0, more), value=BOUNDARY)
+        tags = None if batch.tags is None else _wider(batch.tags, (0, more))
+        made[name] = replace(batch, inputs=padded, tags=tags)
+    return made
+
+
+def _wider(x: Tensor, by: tuple[int, ...], value: int = 0) -> Tensor:
+    return pad(x, by, value=value) if any(by) else x
+
+
+def _tensors(batch: Batch) -> list[Tensor]:
+    """What a step reads."""
+    return [*batch.inputs.values(), *([] if batch.tags is None else [batch.tags])]
+
+
+def _copied(batch: Batch) -> Batch:
+    inputs = {name: tensor.clone() for name, tensor in batch.inputs.items()}
+    return replace(batch, inputs=inputs, tags=None if batch.tags is None else batch.tags.clone())
+
+
+def _copy(to: list[Tensor], tensors: list[Tensor]) -> None:
+    """One kernel for all numbers and one for all masks."""
+    for kind in (torch.long, torch.bool):
+        pairs = [(a, b) for a, b in zip(to, tensors, strict=True) if a.dtype == kind]
+        torch._foreach_copy_([a for a, _ in pairs], [b for _, b in pairs])

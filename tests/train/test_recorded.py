@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from nershift import run
+from nershift.config import Config, TrainConfig, build
+from nershift.data.corpus import Corpus
+from nershift.methods.datnet_phase import DualPhase
+from nershift.methods.metaner import MetaPhase
+from nershift.nn.bidirectional import _turns_there, turns
+from nershift.nn.build import make_encoder
+from nershift.nn.decoders import make_decoder
+from nershift.nn.model import Batch, TaggingModel
+from nershift.nn.recurrent import Rounding
+from nershift.storage import load_tensors
+from nershift.train import loop as loops
+from nershift.train.feed import Feed
+from nershift.train.journal import Journal
+from nershift.train.loop import Loop
+from nershift.train.phase import MixedPhase, Phase
+from nershift.train.processes import Processes
+from nershift.train.recorded import Recorder
+
+MakeCorpus = Callable[..., Corpus]
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+class Rerun(Recorder):
+    """Where there is no GPU: a recording is run anew, from the tensors that it was made with."""
+
+    made = 0
+
+    @contextmanager
+    def _stream(self) -> Iterator[None]:
+        yield
+
+    def _capture(self, run: Callable[[], dict[str, Tensor]]) -> tuple[Callable[[], Any], dict[str, Tensor]]:
+        type(self).made += 1
+        logged: dict[str, Tensor] = {}
+
+        def replay() -> None:
+            logged.update(run())
+
+        return replay, logged
+
+
+def model_of(corpus: Corpus, tiny: dict[str, Any], dropout: float = 0.0) -> TaggingModel:
+    torch.manual_seed(0)
+    tiny["encoder"]["dropout"] = dropout
+    encoder = make_encoder(build(Config, tiny).encoder, corpus.train)
+    return TaggingModel(encoder, {"target": make_decoder("crf", corpus.label_space(), encoder.size)})
+
+
+def trained(
+    model: TaggingModel, corpus: Corpus, folder: Path, device: str, **config: Any
+) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
+    """Weights after three epochs, and what was logged."""
+    folder.mkdir()
+    with Processes(device) as processes:
+        model.to(processes.device)
+        settings = TrainConfig(batch_size=8, epochs=3, lr=0.02, **config)
+        phase = Phase("train", model, settings, {"target": Feed(model, "target", corpus.train, 8, seed=1)}, 1)
+        with Journal(folder, quiet=True) as journal:
+            told: list[dict[str, Any]] = []
+            write = journal.write
+            journal.write = lambda entry, step: (told.append(dict(entry)), write(entry, step))[1]  # type: ignore[method-assign, assignment, func-returns-value]
+            Loop(phase, folder, processes, journal).run()
+    return {name: p.detach().cpu() for name, p in model.named_parameters()}, told
+
+
+def test_padding_to_round_shapes_changes_no_loss_and_no_gradient(
+    make_corpus: MakeCorpus, tiny: dict[str, Any]
+) -> None:
+    corpus, found = make_corpus("news"), []
+    for rounding in (None, Rounding(16, 64, 8)):
+        model = model_of(corpus, tiny)
+        model.encoder.rounding = rounding  # type: ignore[assignment]
+        batch = Feed(model, "target", corpus.train, 8, seed=1).batch(0)
+        loss = model.loss(batch)
+        loss.backward()
+        found.append((batch, loss, [p.grad for p in model.parameters()]))
+    (plain, loss, grads), (padded, same, others) = found
+    assert padded.mask.shape == (8, 16)
+    assert (
+        padded.inputs["chars"].shape == (64, 12) != plain.inputs["chars"].shape
+    )  # no wider than words may be
+    assert padded.inputs["rows"].shape == (64,)
+    torch.testing.assert_close(same, loss)
+    for a, b in zip(grads, others, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_turns_worked_out_on_the_device_are_those_of_the_cpu() -> None:
+    lengths = torch.tensor([3, 5, 1])
+    for a, b in zip(turns(lengths, 6), _turns_there(lengths, 6), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_replayed_steps_train_what_plain_steps_train(
+    make_corpus: MakeCorpus, tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = make_corpus("news", train=44)  # the last batch is smaller
+    plain, log = trained(model_of(corpus, tiny), corpus, tmp_path / "plain", "cpu", schedule="linear")
+    monkeypatch.setattr(loops, "Recorder", Rerun)
+    monkeypatch.setattr(loops, "suits", lambda *_: True)
+    model = model_of(corpus, tiny)
+    replayed, again = trained(model, corpus, tmp_path / "replayed", "cpu", schedule="linear")
+    assert Rerun.made > 0
+    assert model.encoder.rounding is None  # as it was
+    for name, value in plain.items():
+        torch.testing.assert_close(replayed[name], value, rtol=1e-4, atol=1e-5)
+    assert [e["loss"] for e in again] == pytest.approx([e["loss"] for e in log], rel=1e-4)
+
+
+@pytest.mark.parametrize("method", ["dann", "datnet", "crosslm", "multitask"])
+def test_batches_of_several_feeds_are_padded_alike_and_train_the_same(
+    method: str,
+    make_corpus: MakeCorpus,
+    tiny: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tiny["encoder"] |= {"dropout": 0.0, "input_dropout": 0.0, "recurrent": {"size": 10, "cell": "lstm"}}
+    tiny["train"] |= {"optimizer": "sgd", "lr": 0.1, "schedule": "constant"}
+    corpora = make_corpus("clinic", train=60), [make_corpus("news", train=60)]
+    weights, Rerun.made = [], 0
+    for folder in ("plain", "replayed"):
+        run.transfer(method, *corpora, out=tmp_path / folder, config=tiny, quiet=True)
+        weights.append(load_tensors(tmp_path / folder / "model.safetensors")[0])
+        monkeypatch.setattr(loops, "Recorder", Rerun)
+        monkeypatch.setattr(loops, "suits", lambda phase, _: phase.recordable)
+    assert Rerun.made > 0
+    for name, value in weights[0].items():
+        torch.testing.assert_close(weights[1][name], value, rtol=1e-3, atol=1e-4)
+
+
+@needs_gpu
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_recorded_steps_on_a_gpu(
+    dropout: float, make_corpus: MakeCorpus, tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    corpus, found = make_corpus("news", train=44), []
+    for record in (False, True):
+        model = model_of(corpus, tiny, dropout)
+        found.append(trained(model, corpus, tmp_path / str(record), "cuda", record=record))
+    (plain, log), (replayed, again) = found
+    if not dropout:
+        assert [e["loss"] for e in again] == pytest.approx([e["loss"] for e in log], rel=0.02)
+        for name, value in plain.items():
+            torch.testing.assert_close(replayed[name], value, rtol=0.05, atol=0.01)
+    else:  # masks are drawn anew at each replay, or the loss would not be like that of plain steps
+        assert again[-1]["loss"] == pytest.approx(log[-1]["loss"], rel=0.5)
+
+
+@needs_gpu
+@pytest.mark.parametrize("method", ["in_domain", "dann", "datnet", "crosslm", "aggregate", "multitask"])
+def test_methods_record_their_steps(
+    method: str, make_corpus: MakeCorpus, tiny: dict[str, Any], tmp_path: Path, recwarn: Any
+) -> None:
+    tiny["device"] = "cuda"
+    sources = [] if method == "in_domain" else [make_corpus("news", train=60)]
+    run.transfer(method, make_corpus("clinic", train=60), sources, out=tmp_path / "run", config=tiny)
+    assert not [w for w in recwarn if "not recorded" in str(w.message)]
+
+
+def test_a_step_that_cannot_be_recorded_runs_as_it_is(
+    make_corpus: MakeCorpus,
+    tiny: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Refuses(Rerun):
+        def _capture(
+            self, run: Callable[[], dict[str, Tensor]]
+        ) -> tuple[Callable[[], Any], dict[str, Tensor]]:
+            raise RuntimeError("operation not permitted when stream is capturing\nmore")
+
+    corpus = make_corpus("news", train=44)
+    plain, _ = trained(model_of(corpus, tiny), corpus, tmp_path / "plain", "cpu")
+    monkeypatch.setattr(loops, "Recorder", Refuses)
+    monkeypatch.setattr(loops, "suits", lambda *_: True)
+    with pytest.warns(RuntimeWarning, match="not recorded, which is slower: .*capturing$"):
+        found, _ = trained(model_of(corpus, tiny), corpus, tmp_path / "refused", "cpu")
+    for name, value in plain.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-4, atol=1e-5)
+
+
+def test_a_phase_with_gradients_of_its_own_is_not_recorded_unless_it_says_so() -> None:
+    class Own(Phase):
+        def loss(self, batches: Mapping[str, Batch]) -> Tensor:
+            return super().loss(batches)
+
+    class Drawn(MixedPhase):
+        pass
+
+    assert (Phase.recordable, Drawn.recordable, DualPhase.recordable) == (True, True, True)
+    assert (Own.recordable, MetaPhase.recordable) == (False, False)
