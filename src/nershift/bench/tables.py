@@ -52,9 +52,18 @@ class Table:
 
 @cache
 def tables() -> dict[str, Table]:
-    from nershift.bench import crosslm, datnet, datnet_parts, foundation, laner, metacross, metaner
+    from nershift.bench import (
+        crosslm,
+        crosslm_parts,
+        datnet,
+        datnet_parts,
+        foundation,
+        laner,
+        metacross,
+        metaner,
+    )
 
-    modules = (foundation, metaner, metacross, crosslm, datnet, datnet_parts, laner)
+    modules = (foundation, metaner, metacross, crosslm, crosslm_parts, datnet, datnet_parts, laner)
     return {table.name: table for module in modules for table in module.TABLES}
 
 

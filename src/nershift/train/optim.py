@@ -9,7 +9,7 @@ from nershift.config import TrainConfig
 from nershift.nn.bert_adam import BertAdam
 from nershift.nn.model import TaggingModel
 
-RECORDED = ("adam", "adamw")  # optimisers whose steps can be recorded
+RECORDED = ("adam", "adamw", "rmsprop")  # optimisers whose steps can be recorded
 
 
 def make_optimizer(config: TrainConfig, model: TaggingModel, recorded: bool = False) -> torch.optim.Optimizer:
@@ -49,7 +49,7 @@ def make_optimizer(config: TrainConfig, model: TaggingModel, recorded: bool = Fa
         return BertAdam(settings)
     if config.optimizer == "sgd":
         return torch.optim.SGD(settings, momentum=config.momentum, fused=fused)
-    return torch.optim.RMSprop(settings)
+    return torch.optim.RMSprop(settings, capturable=recorded)
 
 
 def rate_factor(config: TrainConfig, step: int, steps_per_epoch: int, total: int) -> float:
