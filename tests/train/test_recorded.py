@@ -119,7 +119,7 @@ def test_replayed_steps_train_what_plain_steps_train(
     assert [e["loss"] for e in again] == pytest.approx([e["loss"] for e in log], rel=1e-4)
 
 
-@pytest.mark.parametrize("method", ["dann", "datnet", "crosslm", "multitask"])
+@pytest.mark.parametrize("method", ["dann", "datnet", "multitask"])
 def test_batches_of_several_feeds_are_padded_alike_and_train_the_same(
     method: str,
     make_corpus: MakeCorpus,
@@ -160,7 +160,7 @@ def test_recorded_steps_on_a_gpu(
 
 
 @needs_gpu
-@pytest.mark.parametrize("method", ["in_domain", "dann", "datnet", "crosslm", "aggregate", "multitask"])
+@pytest.mark.parametrize("method", ["in_domain", "datnet", "aggregate", "multitask"])
 def test_methods_record_their_steps(
     method: str, make_corpus: MakeCorpus, tiny: dict[str, Any], tmp_path: Path, recwarn: Any
 ) -> None:

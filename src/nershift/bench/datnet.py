@@ -43,6 +43,12 @@ def schedule(target: str, shots: int | None, ratio: float | None, fixed: bool) -
     return {"train": train, "options": {"epoch_steps": epoch, "balance": 0.0}}
 
 
+# ε of all perturbations. The paper's 5, the method's default, is too strong for these vectors (tables datnet-epsilon
+# and datnet-full).
+EPSILON = 1.0
+PRINTED_EPSILON = 5.0
+
+
 def options_of(row: str) -> dict[str, Any]:
     """The options that a row of Table 4 stands for, from its own words."""
     variant = "P" if "P-T" in row else "F" if "F-T" in row else "base"
@@ -61,10 +67,13 @@ def cell(
     *,
     label: str = "",
     aligned: bool = True,
+    epsilon: float = EPSILON,
     **more: Any,
 ) -> Cell:
     """``row`` as in Table 4; ``label`` is what to call it; not ``aligned``: GloVe for the source of a language."""
     options = options_of(row)
+    if options["adversarial_training"] and epsilon != PRINTED_EPSILON:
+        options |= dict.fromkeys(("epsilon_source", "epsilon_target", "epsilon_chars"), epsilon)
     words = _ALIGNED if target in LANGUAGES else _GLOVE
     if target in LANGUAGES and options["variant"] != "base" and not aligned:
         options["source_words"] = {"lower": True, **_GLOVE}
@@ -213,7 +222,7 @@ _SUBSTITUTES = (
     "multilingual sub-word table, cut to 100 axes. The paper had word2vec vectors of 50 dimensions, trained on the "
     "Wikipedia of each language.",
     "Adam with the paper's decay; 1,500 steps of 128 sentences of each side for a whole language, 1,000 of 64 for "
-    "WNUT, 400 to 600 of 32 for up to 1,000 sentences; α, γ and ε of the paper.",
+    "WNUT, 400 to 600 of 32 for up to 1,000 sentences; α and γ of the paper, ε = 1 (5 there).",
     "The source is conll2003_en. Subsets are drawn at random by seed, and nested; the paper's public code takes the "
     "first sentences of the file and keeps the epoch that is best on test.",
 )
@@ -298,7 +307,7 @@ TABLES = [
     Table(
         "datnet-table6",
         "DATNet Table 6: ε of target words on Spanish, F1 by share of target labels",
-        lambda seeds: _sweep("datnet-table6", "epsilon_target", EPSILONS, 5.0, seeds),
+        lambda seeds: _sweep("datnet-table6", "epsilon_target", EPSILONS, 1.0, seeds),
         _by_ratio,
         {
             (f"{e:g}", f"{r:g}"): v

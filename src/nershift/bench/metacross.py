@@ -116,21 +116,23 @@ def _place(c: Cell) -> tuple[str, str]:
 # What rates are chosen from, by F1 on the English dev split. Adaptation rates are tried on one and the same model.
 _STEPS = [0.003, 0.01, 0.03]
 _ADAM = {"rule": "adam", "inner_rate": 1e-4, "adapt_rates": [2e-5, 7e-5, 2e-4]}
+_SHORT = {"pretrain": {"max_steps": 440}}
 RATES: dict[str, tuple[str, dict[str, Any]]] = {
     "direct, 2e-4": ("direct", {}),
     "direct, 4e-4": ("direct", {"pretrain": {"lr": 4e-4}}),
     "direct, 2e-4, 6 epochs": ("direct", {"pretrain": {"max_steps": 2640}}),
-    "sgd 3e-4, 2e-4": ("metacross", {"options": {"inner_rate": 3e-4, "adapt_rates": _STEPS}}),
-    "sgd 1e-3, 2e-4": ("metacross", {"options": {"adapt_rates": _STEPS}}),
-    "sgd 3e-3, 2e-4": ("metacross", {"options": {"inner_rate": 3e-3, "adapt_rates": _STEPS}}),
-    "sgd 1e-3, 4e-4": ("metacross", {"pretrain": {"lr": 4e-4}, "options": {"adapt_rates": _STEPS}}),
-    "sgd 1e-3, 2e-4, centred": ("metacross", {"options": {"adapt_rates": _STEPS, "centre": True}}),
-    "clipped sgd 1e-2, 2e-4": (
-        "metacross",
-        {"options": {"inner_rate": 1e-2, "clip": 1.0, "adapt_rates": _STEPS}},
-    ),
-    "adam 1e-4, 2e-4": ("metacross", {"options": _ADAM}),
+    "direct, 2e-4, 1 epoch": ("direct", _SHORT),
 }
+_INNER: dict[str, dict[str, Any]] = {
+    "sgd 3e-4, 2e-4": {"options": {"inner_rate": 3e-4, "adapt_rates": _STEPS}},
+    "sgd 1e-3, 2e-4": {"options": {"adapt_rates": _STEPS}},
+    "sgd 3e-3, 2e-4": {"options": {"inner_rate": 3e-3, "adapt_rates": _STEPS}},
+    "sgd 1e-3, 4e-4": {"pretrain": {"lr": 4e-4}, "options": {"adapt_rates": _STEPS}},
+    "sgd 1e-3, 2e-4, centred": {"options": {"adapt_rates": _STEPS, "centre": True}},
+    "clipped sgd 1e-2, 2e-4": {"options": {"inner_rate": 1e-2, "clip": 1.0, "adapt_rates": _STEPS}},
+    "adam 1e-4, 2e-4": {"options": _ADAM},
+}
+RATES |= {f"{name}, 1 epoch": ("metacross", merge(_SHORT, over)) for name, over in _INNER.items()}
 
 
 def _rates(seeds: Sequence[int]) -> list[Cell]:

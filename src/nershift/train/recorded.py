@@ -30,9 +30,13 @@ from nershift.train.phase import MixedPhase, Phase
 from nershift.train.processes import Processes
 
 Compute = Callable[[Mapping[str, Batch]], dict[str, Tensor]]
-_MOST = 64  # recordings of a phase: each keeps its own inputs, and the graph itself, on the GPU
-# Of a step with one batch, and of one with several, which are padded to one shape: the widest of each axis.
-_ROUNDINGS = (Rounding(8, 64, 8), Rounding(32, 512, 32))
+_MOST = 64  # recordings of a phase
+_GIB = (
+    4.0  # no more of them once the process holds so much of the GPU's memory: each keeps what its step needed
+)
+# Of a step with one batch, and of one with two, which are padded to one shape, the widest of each axis. With more of
+# them, padding would take longer to run than is won by not launching.
+_ROUNDINGS = (Rounding(8, 64, 8), Rounding(16, 256, 8))
 
 
 def suits(phase: Phase, processes: Processes) -> bool:
@@ -43,6 +47,7 @@ def suits(phase: Phase, processes: Processes) -> bool:
     return (
         config.record
         and phase.recordable
+        and _at_once(phase) <= len(_ROUNDINGS)
         and processes.world == 1
         and config.accumulate == 1
         and config.precision == "fp32"
@@ -53,6 +58,11 @@ def suits(phase: Phase, processes: Processes) -> bool:
         and all(isinstance(e.words, WordTable) for e in encoders)
         and all(isinstance(d, CRFDecoder) and len(d.space) <= MOST_TAGS for d in decoders)
     )
+
+
+def _at_once(phase: Phase) -> int:
+    """Batches that a step reads."""
+    return 1 if isinstance(phase, MixedPhase) else len(phase.feeds)
 
 
 @dataclass
@@ -80,9 +90,8 @@ class Recorder:
     def recording(self) -> Iterator[None]:
         """Everything that the phase does, on a stream of its own, since the default one cannot be recorded."""
         encoders = [m for m in self.phase.model.modules() if isinstance(m, RecurrentEncoder)]
-        several = len(self.phase.feeds) > 1 and not isinstance(self.phase, MixedPhase)
         for encoder in encoders:
-            encoder.rounding = _ROUNDINGS[several]
+            encoder.rounding = _ROUNDINGS[_at_once(self.phase) - 1]
         try:
             with self._stream():
                 yield
@@ -104,18 +113,19 @@ class Recorder:
         tensors = [tensor for batch in batches.values() for tensor in _tensors(batch)]
         shape = tuple((name, len(batch), *batch.mask.shape) for name, batch in batches.items())
         key = (shape, tuple(tensor.shape for tensor in tensors))
-        if self.broken or key not in self.takes:
-            if not self.broken and len(self.takes) < _MOST:
-                self.takes[key] = None
-            return self.compute(batches)
-        take = self.takes[key]
-        if take is None:
+        take = self.takes.get(key)
+        if take is None and key in self.takes and self._room():
             take = self.takes[key] = self._record(batches)
-            if take is None:
-                return self.compute(batches)
+        if take is None:
+            self.takes.setdefault(key)
+            return self.compute(batches)
         _copy(take.inputs, tensors)
         take.replay()
         return take.logged
+
+    def _room(self) -> bool:
+        made = sum(take is not None for take in self.takes.values())
+        return not self.broken and made < _MOST and torch.cuda.memory_reserved() < _GIB * 2**30
 
     def _record(self, batches: Mapping[str, Batch]) -> _Take | None:
         own = {name: _copied(batch) for name, batch in batches.items()}
