@@ -27,6 +27,7 @@ from nershift.data.labels import LabelSpace
 from nershift.data.spans import Span
 from nershift.nn.decoders import Decoder, cut, widened
 from nershift.nn.label_search import Reading, beam, fixed_point
+from nershift.nn.lookup import look_up
 from nershift.nn.prefix_attention import attend, attend_recent
 from nershift.nn.prefixes import PrefixLSTM
 
@@ -129,7 +130,7 @@ class LabelAwareDecoder(Decoder):
             scores = parts["out"][:, first:last]  # u of eq. 10, token part
             shares = None
             if self.settings.background:
-                newest = reading.tables["newest"][prefix[:, first:]]
+                newest = look_up(reading.tables["newest"], prefix[:, first:])
                 shares = self._background(parts, reading.mask, torch.cat([ahead[:, first:], newest], -1))
                 scores = scores + shares @ parts["background_out"]  # h^b of eq. 6
             if self.settings.context:

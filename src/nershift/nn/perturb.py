@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from nershift.nn.chars import CharCNN
+from nershift.nn.lookup import look_up
 from nershift.nn.recurrent import RecurrentEncoder
 
 
@@ -35,13 +36,13 @@ class Features:
         cls, cnn: CharCNN | None, vectors: Tensor, inputs: Mapping[str, Tensor], keep: bool = True
     ) -> Features:
         """Those of a batch; ``keep``: with their gradients, from which :class:`Moves` are made."""
-        words = vectors[inputs["where"]]
+        words = look_up(vectors, inputs["where"])
         if keep and not words.requires_grad:  # a frozen table
             words = words.detach().requires_grad_()
         chars = windows = None
         if cnn is not None:
             read, windows = cnn.scan(inputs["chars"])
-            chars = read[inputs["where"]]
+            chars = look_up(read, inputs["where"])
         for value in (words, chars):
             if keep and value is not None and not value.is_leaf:
                 value.retain_grad()
@@ -51,10 +52,10 @@ class Features:
     def moved(cls, cnn: CharCNN | None, vectors: Tensor, inputs: Mapping[str, Tensor], by: Moves) -> Features:
         """Those of the same batch with its vectors moved; the tables learn from these as well."""
         where = inputs["where"]
-        words = vectors[where] + by.words
+        words = look_up(vectors, where) + by.words
         if cnn is None or by.chars is None:
             return cls(words, None)
-        spelled = cnn.embedding(inputs["chars"])[where] + by.chars  # [B, L, W, C]
+        spelled = look_up(cnn.embedding(inputs["chars"]), where) + by.chars  # [B, L, W, C]
         letters = (inputs["chars"] != 0)[where]  # [B, L, W]
         chars = cnn.convolve(spelled.flatten(0, 1), letters.flatten(0, 1))
         return cls(words, chars.view(*where.shape, -1))

@@ -20,6 +20,7 @@ from torch.nn import functional
 from torch.nn.functional import linear
 from torch.nn.utils.rnn import PackedSequence
 
+from nershift.nn.lookup import look_up
 from nershift.nn.walks import merged_walks, walk
 
 
@@ -34,7 +35,7 @@ class PrefixLSTM(nn.Module):
 
     def forward_states(self, table: Tensor, labels: Tensor) -> Tensor:
         """States ``[B, n, D]``; state k serves every prefix that holds label k."""
-        return self.ahead(table[labels])[0]
+        return self.ahead(look_up(table, labels))[0]
 
     def newest(self, table: Tensor) -> Tensor:
         """Backward state at the last label of a prefix, by label: one step from zero, ``[K, D]``."""
@@ -58,7 +59,7 @@ class PrefixLSTM(nn.Module):
             return self._merged(table, labels, live, first, None)
         batch, n = labels.shape
         packing = _packing(n, first, labels.device)
-        read = table[labels.t()[packing.read].flatten()]  # [P·B, D], step by step
+        read = look_up(table, labels.t()[packing.read].flatten())  # [P·B, D], step by step
         states = self.back(PackedSequence(read, packing.rows * batch))[0].data
         sentences = torch.arange(batch, device=labels.device)[:, None, None]
         return states, packing.where * batch + sentences
@@ -73,7 +74,7 @@ class PrefixLSTM(nn.Module):
         batch, n = labels.shape
         if labels.is_cuda:
             recent = functional.pad(labels, (memory - 1, 0)).unfold(1, memory, 1).flip(-1)  # [B, n, memory]
-            read = table[recent.flatten(0, 1).t()]  # [memory, B·n, D]
+            read = look_up(table, recent.flatten(0, 1).t())  # [memory, B·n, D]
             return self.back(read)[0].transpose(0, 1).unflatten(0, (batch, n))
         nodes, where = self._merged(table, labels, live, 0, memory)
         i = torch.arange(n)[:, None]

@@ -15,6 +15,7 @@ from nershift.config import EncoderConfig, build, to_dict
 from nershift.nn.bidirectional import bidirectional
 from nershift.nn.chars import CharCNN
 from nershift.nn.encoder import Encoder
+from nershift.nn.lookup import look_up
 from nershift.nn.subwords import SubwordTable
 from nershift.nn.words import WordTable, row_name
 from nershift.text.surfaces import Surfaces, Vocabulary
@@ -79,9 +80,9 @@ class RecurrentEncoder(Encoder):
 
     def embed(self, rows: Tensor, chars: Tensor, where: Tensor) -> Tensor:
         """Input features ``[B, L, F]`` of the recurrent layer, computed once a distinct word."""
-        parts = [self.words(rows)[where]]
+        parts = [look_up(self.words(rows), where)]
         if self.chars is not None:
-            parts.append(self.dropout(self.chars(chars)[where]))
+            parts.append(self.dropout(look_up(self.chars(chars), where)))
         return self.input_dropout(torch.cat(parts, -1))
 
     def contextualise(self, x: Tensor, lengths: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
 from nershift.nn.decoders import widened
+from nershift.nn.lookup import look_up
 from nershift.text.counts import BOUNDARY
 
 
@@ -59,7 +60,7 @@ class SampledSoftmax(nn.Module):
     def forward(self, states: Tensor, targets: Tensor) -> Tensor:
         """``-log p`` of the words ``targets [N]`` from ``states [N, size]``, among the negatives of this call."""
         words, repeated = self.draw()
-        right = (states * self.weight[targets]).sum(-1) + self.bias[targets]  # [N]
+        right = (states * look_up(self.weight, targets)).sum(-1) + self.bias[targets]  # [N]
         wrong = linear(states, self.weight[words], self.bias[words])  # [N, negatives]
         right, wrong = widened(right), widened(wrong)
         if self.correct:

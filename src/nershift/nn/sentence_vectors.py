@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
+from nershift.nn.attention import steady_kernels
 from nershift.nn.transformer import load_pretrained
 
 Pooling = Literal["cls", "mean", "words"]
@@ -72,7 +73,9 @@ class SentenceVectors:
         wide = max(map(len, rows))
         ids = torch.tensor([row + [self.tokenizer.pad_token_id or 0] * (wide - len(row)) for row in rows])
         mask = torch.tensor([[1] * len(row) + [0] * (wide - len(row)) for row in rows]).to(device)
-        states = self.model(input_ids=ids.to(device), attention_mask=mask).last_hidden_state  # [B, S, H]
+        ids = ids.to(device)
+        with steady_kernels(ids):
+            states = self.model(input_ids=ids, attention_mask=mask).last_hidden_state  # [B, S, H]
         if self.pooling == "cls":
             return states[:, 0]
         return (states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)

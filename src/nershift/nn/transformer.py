@@ -14,8 +14,10 @@ from torch import Tensor, nn
 
 from nershift.config import EncoderConfig, build, to_dict
 from nershift.errors import ConfigError, MissingExtraError
+from nershift.nn.attention import steady_kernels
 from nershift.nn.chars import CharCNN
 from nershift.nn.encoder import Encoder
+from nershift.nn.lookup import look_up
 from nershift.text.pieces import Frame, Pieces, pad_windows
 from nershift.text.surfaces import Surfaces, Vocabulary
 
@@ -169,12 +171,13 @@ class TransformerEncoder(Encoder):
         return out
 
     def forward(self, **inputs: Tensor) -> Tensor:
-        hidden = self.model(
-            input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]
-        ).last_hidden_state  # [N, S, H]
-        states = hidden.flatten(0, 1)[inputs["where"]]  # [B, L, H]
+        with steady_kernels(inputs["input_ids"]):
+            hidden = self.model(
+                input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]
+            ).last_hidden_state  # [N, S, H]
+        states = look_up(hidden.flatten(0, 1), inputs["where"])  # [B, L, H]
         if self.chars is not None:
-            states = torch.cat([states, self.chars(inputs["chars"])[inputs["form"]]], -1)
+            states = torch.cat([states, look_up(self.chars(inputs["chars"]), inputs["form"])], -1)
         return self.dropout(states) * inputs["mask"][..., None]
 
     def word_parameters(self) -> list[nn.Parameter]:

@@ -16,6 +16,7 @@ from torch.nn.functional import cross_entropy
 from nershift.config import TrainConfig
 from nershift.data.spans import Sentence
 from nershift.errors import SetupError
+from nershift.nn.attention import steady_kernels
 from nershift.nn.masked_lm import MaskedEncoder
 from nershift.nn.model import Batch, TaggingModel
 from nershift.train.masking import Masking, Rows, choose, corrupt
@@ -189,9 +190,10 @@ class MaskedPhase(Phase):
         inputs, device = batch.inputs, self.model.device
         moved: dict[str, Any] = {k: v.to(device, non_blocking=True) for k, v in inputs.items()}
         assert batch.tags is not None
-        states = self.encoder.model(
-            input_ids=moved["input_ids"], attention_mask=moved["attention_mask"]
-        ).last_hidden_state  # [R, S, H]
+        with steady_kernels(moved["input_ids"]):
+            states = self.encoder.model(
+                input_ids=moved["input_ids"], attention_mask=moved["attention_mask"]
+            ).last_hidden_state  # [R, S, H]
         hidden = states.flatten(0, 1)[moved["chosen"]]  # [N, H]
         scores = self.head(hidden, self.encoder.model.get_input_embeddings().weight)  # [N, V]
         return cross_entropy(scores.float(), batch.tags.to(device, non_blocking=True), reduction="none")
