@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -36,6 +36,17 @@ class Shown:
     @property
     def summary(self) -> SeedSummary | None:
         return aggregate(self.scores) if self.scores else None
+
+    @property
+    def seeds(self) -> list[int]:
+        return [cell.seed for cell in self.cells]
+
+    def of_seeds(self, seeds: Collection[int]) -> Shown:
+        """Scores and cells of these seeds alone, in the order of the seeds."""
+        chosen = sorted((cell.seed, i) for i, cell in enumerate(self.cells) if cell.seed in seeds)
+        return Shown(
+            tuple(self.scores[i] for _, i in chosen), (), cells=tuple(self.cells[i] for _, i in chosen)
+        )
 
     @property
     def testable(self) -> bool:
@@ -90,14 +101,17 @@ def _oracle(metrics: Mapping[str, Any]) -> float | None:
 
 
 def row_means(table: Table, shown: Mapping[Place, Shown]) -> dict[str, Shown]:
-    """Mean over the columns seed by seed, where a row has all its runs."""
+    """Mean over the columns seed by seed, of the seeds that all columns of a row have; ``cells`` tell which."""
     rows, columns = table.layout()
     out = {}
     for row in rows:
-        per_column = [shown[row, column].scores for column in columns if (row, column) in shown]
-        whole = len(per_column) == len(columns) and len({len(s) for s in per_column}) == 1 and per_column[0]
-        means = tuple(float(np.mean(s)) for s in zip(*per_column, strict=True)) if whole else ()
-        out[row] = Shown(means, ())
+        per_column = [shown[row, column] for column in columns if (row, column) in shown]
+        shared = set[int]()
+        if len(per_column) == len(columns):
+            shared = set.intersection(*(set(place.seeds) for place in per_column))
+        chosen = [place.of_seeds(shared) for place in per_column]
+        means = tuple(float(np.mean(s)) for s in zip(*(place.scores for place in chosen), strict=True))
+        out[row] = Shown(means, (), cells=chosen[0].cells if means else ())
     return out
 
 

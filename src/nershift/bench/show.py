@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nershift.bench.collected import Place, Shown, against_best, collect, paired_p, row_means
+from nershift.bench.reaching import remarks
 from nershift.bench.tables import Table
 from nershift.eval.stats import seed_difference
 
@@ -52,7 +53,8 @@ def view(table: Table, results: Path, seeds: Sequence[int] | None = None) -> Vie
     head = (*columns, MEAN) if table.average else tuple(columns)
     lines = [line for row in rows for line in _lines(table, places, row, rows, head)]
     compared = tuple(_comparisons(table, shown, means, rows, columns))
-    return View(table, head, tuple(lines), tuple(_remarks(shown)), compared, shown)
+    told = (*_remarks(shown), *remarks(table, shown, results, seeds or table.seeds))
+    return View(table, head, tuple(lines), told, compared, shown)
 
 
 def markdown(table: Table, results: Path, seeds: Sequence[int] | None = None) -> str:
@@ -187,10 +189,11 @@ def _comparisons(
     if ours is None or not ours.scores:
         return
     for row in rows:
-        theirs = means[row]
-        if row == table.ours or len(theirs.scores) != len(ours.scores):
+        shared = set(ours.seeds) & set(means[row].seeds)
+        if row == table.ours or not shared:
             continue
-        difference = seed_difference(theirs.scores, ours.scores, matched=True)
+        theirs, own = (place.of_seeds(shared).scores for place in (means[row], ours))
+        difference = seed_difference(theirs, own, matched=True)
         wins = []
         for column in columns:
             one, other = shown[table.ours, column], shown[row, column]

@@ -24,6 +24,7 @@ class Table:
         parts: columns that one run fills, each behind the column of its place; ``value`` reads them.
         value: what a table shows of a run's metrics, given the part, as a fraction of 100.
         best: whether the best seed is shown too, because the paper prints best runs.
+        bound: for curves over shares of labels, runs with all labels, one a target, whose score is to be reached.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Table:
     parts: tuple[str, ...] = ("",)
     value: Callable[[Mapping[str, Any], str], float] = lambda metrics, part: metrics["test"]["f1"]
     best: bool = False
+    bound: Callable[[Sequence[int]], list[Cell]] | None = None
 
     def layout(self) -> tuple[list[str], list[str]]:
         """Rows and columns in the order of the cells."""
