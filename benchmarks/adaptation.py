@@ -25,10 +25,10 @@ import torch
 from common import Row, report, time_rivals
 from torch import Tensor, nn
 
-from nershift.nn.adapt import trained
-from nershift.nn.ghost import Ghost
-from nershift.nn.ghost_layout import Layout
-from nershift.nn.step_rule import StepRule
+from nershift.nn.ghost.adapter import trained
+from nershift.nn.ghost.layout import Layout
+from nershift.nn.ghost.step_rule import StepRule
+from nershift.nn.ghost.tasks import Ghost
 from nershift.nn.token_loss import mean_and_max
 
 T = TypeVar("T")

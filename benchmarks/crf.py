@@ -16,7 +16,8 @@ import torch
 from common import Row, report, time_rivals
 from torch import Tensor
 
-from nershift.nn.crf import negative_log_likelihood, viterbi
+from nershift.nn.crf.kernels import negative_log_likelihood
+from nershift.nn.crf.search import viterbi
 
 try:
     from torchcrf import CRF

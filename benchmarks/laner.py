@@ -21,9 +21,9 @@ from common import Row, report, time_rivals
 from torch import Tensor, nn
 
 from nershift.data.labels import LabelSpace
-from nershift.nn.label_aware import LabelAwareDecoder
-from nershift.nn.label_check import TIE
-from nershift.nn.label_search import fixed_point
+from nershift.nn.label_aware.check import TIE
+from nershift.nn.label_aware.decoder import LabelAwareDecoder
+from nershift.nn.label_aware.search import fixed_point
 from nershift.nn.softmax import SoftmaxDecoder
 
 SPACE = LabelSpace.of([f"type{i:02}" for i in range(14)], "BIO")  # as many types as CrossNER's ai

@@ -10,7 +10,7 @@ import nershift
 
 # The GPU kernel cannot be imported without triton.
 MODULES = sorted(
-    m.name for m in pkgutil.walk_packages(nershift.__path__, "nershift.") if not m.name.endswith("crf_triton")
+    m.name for m in pkgutil.walk_packages(nershift.__path__, "nershift.") if not m.name.endswith("crf.on_gpu")
 )
 
 

@@ -17,7 +17,7 @@ from nershift.data.spans import Sentence
 from nershift.label.doubt import doubts, mean_states
 from nershift.methods.base import Setup
 from nershift.methods.in_domain import InDomain
-from nershift.nn.crf import CRFDecoder
+from nershift.nn.crf.decoder import CRFDecoder
 from nershift.nn.decoders import DECODERS, make_decoder
 from nershift.nn.model import TaggingModel
 from nershift.run import resolve

@@ -13,8 +13,8 @@ from nershift.config import merge
 from nershift.data.corpus import Corpus
 from nershift.errors import ConfigError, SetupError
 from nershift.methods.base import TARGET
-from nershift.nn.label_aware import LabelAwareDecoder
-from nershift.nn.label_rows import full_name, joined_space, nearest_types, same_types
+from nershift.nn.label_aware.decoder import LabelAwareDecoder
+from nershift.nn.label_aware.rows import full_name, joined_space, nearest_types, same_types
 from nershift.nn.model import TaggingModel
 from nershift.run import adapt, pretrain, resolve, transfer
 

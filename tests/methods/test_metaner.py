@@ -15,8 +15,8 @@ from nershift.data.corpus import Corpus
 from nershift.errors import ConfigError, SetupError
 from nershift.methods.dann import AdversarialPhase
 from nershift.methods.metaner import DomainTasks, MetaPhase
-from nershift.nn.inner import meta_gradients
-from nershift.nn.narrow import narrowed
+from nershift.nn.inner.gradients import meta_gradients
+from nershift.nn.inner.narrow import narrowed
 from nershift.train.journal import Journal
 from nershift.train.loop import Interrupted, Loop
 from nershift.train.phase import Phase

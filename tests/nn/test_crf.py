@@ -13,9 +13,10 @@ from nershift.data.labels import LabelSpace
 from nershift.data.schemes import SCHEMES, Scheme
 from nershift.data.spans import Span
 from nershift.errors import ConfigError, DataError, SetupError
-from nershift.nn import crf
-from nershift.nn.crf import CRFDecoder
+from nershift.nn.crf.decoder import CRFDecoder
+from nershift.nn.crf.kernels import marginals
 from nershift.nn.decoders import make_decoder
+from nershift.nn.twice import double_backward
 
 LENGTHS = (4, 1, 3)
 Paths = dict[tuple[int, ...], float]
@@ -66,7 +67,7 @@ def test_loss_is_that_of_enumeration(case):
         tags[row, : len(path)] = torch.tensor(path)
     expected = [log_z(p) - p[g] for p, g in zip(paths, gold, strict=True)]
     assert decoder.loss(states, mask, tags).tolist() == pytest.approx(expected, abs=1e-4)
-    with crf.double_backward():
+    with double_backward():
         assert decoder.loss(states, mask, tags).tolist() == pytest.approx(expected, abs=1e-4)
 
 
@@ -90,7 +91,7 @@ def test_n_best_gives_all_paths_when_asked_for_more(case):
 
 def test_marginals_follow_enumeration(case):
     decoder, states, mask, paths = case
-    found = crf.marginals(decoder.project(states), *decoder.chain(), mask)
+    found = marginals(decoder.project(states), *decoder.chain(), mask)
     for row, mine in enumerate(paths):
         expected = torch.zeros(mask.shape[1], len(decoder.space)).double()
         for path, value in mine.items():
@@ -148,7 +149,7 @@ def test_second_order_needs_the_context():
 
     with pytest.raises(SetupError, match="no second derivative"):
         hessian_row()
-    with crf.double_backward():
+    with double_backward():
         assert hessian_row().abs().sum() > 0
 
 

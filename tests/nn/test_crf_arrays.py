@@ -8,9 +8,10 @@ import torch
 
 from nershift.data.labels import LabelSpace
 from nershift.data.schemes import SCHEMES, Scheme
-from nershift.nn import crf_arrays, crf_spans
-from nershift.nn.crf import CRFDecoder
-from nershift.nn.crf_search import viterbi
+from nershift.nn.crf import arrays as crf_arrays
+from nershift.nn.crf import spans as crf_spans
+from nershift.nn.crf.decoder import CRFDecoder
+from nershift.nn.crf.search import viterbi
 
 
 def _case(scheme: Scheme, scale: float = 2.0, seed: int = 0) -> tuple[CRFDecoder, torch.Tensor, torch.Tensor]:

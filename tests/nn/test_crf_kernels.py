@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from nershift.nn import crf_kernels
-from nershift.nn.crf_kernels import log_partition, log_partition_reference, negative_log_likelihood, score
-from nershift.nn.crf_search import viterbi
+from nershift.nn.crf import kernels
+from nershift.nn.crf.kernels import log_partition, log_partition_reference, negative_log_likelihood, score
+from nershift.nn.crf.search import viterbi
 from nershift.nn.decoders import cut
 
 LENGTHS = (9, 1, 5, 0)
@@ -96,7 +96,7 @@ def test_long_sentences_need_normalisation():
 @pytest.mark.parametrize("scale", [120.0, 1e4])
 def test_extreme_scores_fall_back_to_log_space(scale):
     scores = [(s.detach().sign() * scale).float().requires_grad_() for s in chain(7)]
-    assert crf_kernels._run(*scores, MASK, None) is None
+    assert kernels._run(*scores, MASK, None) is None
     found, expected = log_partition(*scores, MASK), log_partition_reference(*scores, MASK)
     assert torch.isfinite(found).all()
     torch.testing.assert_close(found, expected)
@@ -162,7 +162,7 @@ def device() -> str:
 @pytest.mark.parametrize("legal", [1.0, 0.6])
 @pytest.mark.parametrize("gold", [False, True])
 def test_triton_kernel_equals_the_reference(device, size, legal, gold):
-    from nershift.nn import crf_triton
+    from nershift.nn.crf import on_gpu
 
     scores, mask = chain(size, legal=legal), MASK.to(device)
     tags = torch.randint(0, size, MASK.shape)
@@ -171,22 +171,22 @@ def test_triton_kernel_equals_the_reference(device, size, legal, gold):
     if gold:
         expected = expected - score(scores[0], tags, *scores[1:], MASK)
     plain = [s.detach().to(device).float() for s in scores]
-    value, pull = crf_triton.run(*plain, mask, tags.to(device) if gold else None, True)
+    value, pull = on_gpu.run(*plain, mask, tags.to(device) if gold else None, True)
     torch.testing.assert_close(value.cpu(), expected.detach().float(), atol=1e-4, rtol=1e-5)
     for ours, theirs in zip(pull(WEIGHTS.to(device)), gradients(expected, scores), strict=True):
         torch.testing.assert_close(ours.cpu(), theirs.float(), atol=1e-4, rtol=1e-4)
-    alone, _ = crf_triton.run(*plain, mask, tags.to(device) if gold else None, False)
+    alone, _ = on_gpu.run(*plain, mask, tags.to(device) if gold else None, False)
     torch.testing.assert_close(alone, value)
 
 
 @pytest.mark.parametrize("scale", [12.0, 40.0, 1e4])
 def test_triton_kernel_takes_scores_far_apart(device, scale):
-    from nershift.nn import crf_triton
+    from nershift.nn.crf import on_gpu
 
     scores = [s.requires_grad_() for s in ((s.detach().sign() * scale) for s in chain(7))]
     expected = log_partition_reference(*scores, MASK)
     plain = [s.detach().float().to(device) for s in scores]
-    value, pull = crf_triton.run(*plain, MASK.to(device), None, True)
+    value, pull = on_gpu.run(*plain, MASK.to(device), None, True)
     torch.testing.assert_close(value.cpu(), expected.detach().float())
     for ours, theirs in zip(pull(WEIGHTS.to(device)), gradients(expected, scores), strict=True):
         # float32 holds sums of scores of 1e4 to about three places
@@ -198,15 +198,15 @@ def test_gpu_runs_the_kernel_without_a_warning(recwarn):
     scores = [s.detach().cuda().bfloat16().requires_grad_() for s in chain(17)]
     log_partition(*scores, MASK.cuda()).sum().backward()
     assert scores[0].grad is not None
-    assert not crf_kernels._no_kernel
+    assert not kernels._no_kernel
 
 
 def test_a_failing_gpu_kernel_warns_once_and_the_cpu_takes_over(monkeypatch):
-    monkeypatch.setattr(crf_kernels, "_no_kernel", [])
-    monkeypatch.setitem(sys.modules, "nershift.nn.crf_triton", None)
-    monkeypatch.delattr("nershift.nn.crf_triton", raising=False)
+    monkeypatch.setattr(kernels, "_no_kernel", [])
+    monkeypatch.setitem(sys.modules, "nershift.nn.crf.on_gpu", None)
+    monkeypatch.delattr("nershift.nn.crf.on_gpu", raising=False)
     scores = [s.detach().float() for s in chain(5)]
     with pytest.warns(RuntimeWarning, match="triton cannot be imported"):
-        assert crf_kernels._on_gpu(scores, MASK, None, False) is None
-    assert crf_kernels._on_gpu(scores, MASK, None, False) is None
-    assert len(crf_kernels._no_kernel) == 1
+        assert kernels._on_gpu(scores, MASK, None, False) is None
+    assert kernels._on_gpu(scores, MASK, None, False) is None
+    assert len(kernels._no_kernel) == 1

@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from nershift.config import EncoderConfig, build
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Sentence
-from nershift.nn import adapt, ghost_changes
-from nershift.nn.adapt import Adapter, sentence_losses, singles, stepped, trained, windows
 from nershift.nn.build import make_encoder
 from nershift.nn.decoders import make_decoder
-from nershift.nn.ghost import Ghost, uncovered
-from nershift.nn.ghost_layout import Layout
+from nershift.nn.ghost import adapter, changes
+from nershift.nn.ghost.adapter import Adapter, sentence_losses, singles, stepped, trained, windows
+from nershift.nn.ghost.layout import Layout
+from nershift.nn.ghost.step_rule import StepRule
+from nershift.nn.ghost.tasks import Ghost, uncovered
 from nershift.nn.model import Batch, TaggingModel
-from nershift.nn.step_rule import StepRule
 from tiny_encoders import make_encoder_folder
 
 pytest.importorskip("transformers")
@@ -155,7 +155,7 @@ def test_every_kind_of_parameter_is_right_by_itself(folders: dict[str, Path], ru
 
 
 def test_a_large_table_is_not_formed(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ghost_changes, "_SMALL", 0)
+    monkeypatch.setattr(changes, "_SMALL", 0)
     for name, rule in RULES.items():
         model = make_model(folders["bert"]).double()
         for n, p in model.named_parameters():
@@ -259,9 +259,9 @@ def test_parameters_without_a_batched_step_are_adapted_one_by_one(
 def test_memory_estimate_grows_with_what_is_held() -> None:
     layer = nn.Sequential(nn.Linear(8, 32), nn.Linear(32, 8))
     sgd, adam = StepRule("sgd"), StepRule("adam")
-    assert adapt.task_bytes(layer, sgd, 20) == 2 * adapt.task_bytes(layer, sgd, 10)
-    assert adapt.task_bytes(layer, adam, 10) > adapt.task_bytes(layer, sgd, 10)
-    assert 2 * adapt.task_bytes(layer, sgd, 10, "bf16") == adapt.task_bytes(layer, sgd, 10)
+    assert adapter.task_bytes(layer, sgd, 20) == 2 * adapter.task_bytes(layer, sgd, 10)
+    assert adapter.task_bytes(layer, adam, 10) > adapter.task_bytes(layer, sgd, 10)
+    assert 2 * adapter.task_bytes(layer, sgd, 10, "bf16") == adapter.task_bytes(layer, sgd, 10)
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from nershift.nn.adversary import Discriminator
-from nershift.nn.inner import meta_gradients
-from nershift.nn.inner_base import InnerSettings
+from nershift.nn.inner.base import InnerSettings
+from nershift.nn.inner.gradients import meta_gradients
 
 SIZE, TAGS, DOMAINS, ALPHA, LAMBDA = 5, 3, 4, 0.1, 0.8
 

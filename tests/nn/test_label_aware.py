@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Span
 from nershift.errors import ConfigError
-from nershift.nn import label_search as search
 from nershift.nn.decoders import make_decoder
-from nershift.nn.label_aware import LabelAwareDecoder
-from nershift.nn.label_search import ROUNDS, beam, fixed_point
-from nershift.nn.prefix_attention import attend, attend_recent
-from nershift.nn.prefixes import PrefixLSTM
-from nershift.nn.walks import merged_walks, walk
+from nershift.nn.label_aware import search
+from nershift.nn.label_aware.attention import attend, attend_recent
+from nershift.nn.label_aware.decoder import LabelAwareDecoder
+from nershift.nn.label_aware.prefixes import PrefixLSTM
+from nershift.nn.label_aware.search import ROUNDS, beam, fixed_point
+from nershift.nn.label_aware.walks import merged_walks, walk
 
 SPACE = LabelSpace.of(["A", "B"], "BIO")
 SIZE, LABEL = 6, 5
@@ -335,7 +335,7 @@ def test_rough_passes_spare_exact_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     plain, helped = (fixed_point(decoder, states, mask, rounds=n) for n in (0, 6))
     assert torch.equal(plain.tags, helped.tags)
     assert helped.passes.float().mean() < 0.6 * plain.passes.float().mean()
-    monkeypatch.setattr("nershift.nn.label_search._waits_cost", lambda mask: True)
+    monkeypatch.setattr("nershift.nn.label_aware.search._waits_cost", lambda mask: True)
     blind = fixed_point(decoder, states, mask)
     assert torch.equal(blind.tags, plain.tags)
     assert (blind.rounds == ROUNDS).all()
@@ -344,7 +344,7 @@ def test_rough_passes_spare_exact_ones(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_long_batches_are_decoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     decoder, states = make(), states_of()
     whole = decoder.decode(states, MASK)
-    monkeypatch.setattr("nershift.nn.label_aware.CELLS", 100)
+    monkeypatch.setattr("nershift.nn.label_aware.decoder.CELLS", 100)
     assert decoder.decode(states, MASK) == whole
     assert decoder.confidences(states, MASK, [[Span(0, 1, "A")]] * 4)[2][0] > 0
 

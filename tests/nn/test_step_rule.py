@@ -9,8 +9,8 @@ from torch import nn
 from nershift.config import TrainConfig
 from nershift.data.labels import LabelSpace
 from nershift.nn.bert_adam import BertAdam
+from nershift.nn.ghost.step_rule import StepRule
 from nershift.nn.softmax import SoftmaxDecoder
-from nershift.nn.step_rule import StepRule
 from nershift.nn.token_loss import mean_and_max, token_losses
 from nershift.train.optim import make_optimizer
 

@@ -10,7 +10,7 @@ from nershift.data.corpus import Corpus
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Sentence
 from nershift.eval.metrics import score
-from nershift.nn.crf import CRFDecoder
+from nershift.nn.crf.decoder import CRFDecoder
 from nershift.nn.decoders import make_decoder
 from nershift.nn.store import load_model
 from nershift.serve import learning

@@ -11,7 +11,8 @@ import torch
 from nershift.data.corpus import Corpus
 from nershift.data.spans import Sentence
 from nershift.deploy.tagger import Tagger
-from nershift.nn.crf import CRFDecoder, log_partition, score
+from nershift.nn.crf.decoder import CRFDecoder
+from nershift.nn.crf.kernels import log_partition, score
 from nershift.serve.inference import Reading, answer, tag
 
 

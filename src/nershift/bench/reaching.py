@@ -15,8 +15,8 @@ def reached(curve: Sequence[tuple[float, float]], bound: float) -> float | None:
     """The first x, on straight lines between the points ``(x, y)``, where the curve is at ``bound``; None: nowhere.
 
     Example:
-        >>> reached([(0.1, 60.0), (0.5, 70.0), (1.0, 69.0)], 65.0)
-        0.3
+        >>> reached([(0.25, 60.0), (0.5, 70.0), (1.0, 69.0)], 65.0)
+        0.375
     """
     before: tuple[float, float] | None = None
     for x, y in curve:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nershift.data.spans import Sentence
-from nershift.nn.adapt import Adapter
+from nershift.nn.ghost.adapter import Adapter
 from nershift.nn.model import TaggingModel
 from nershift.nn.support import Neighbour, Support
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nershift.data.labels import LabelSpace, span_tags
 from nershift.data.spans import Span
-from nershift.nn.crf_arrays import BLOCKED, span_probabilities, viterbi
+from nershift.nn.crf.arrays import BLOCKED, span_probabilities, viterbi
 
 Array = NDArray[Any]
 

@@ -17,7 +17,7 @@ from nershift.deploy.onnx_readers import MODEL, TOKENIZER, WORDS
 from nershift.deploy.onnx_tagger import DESCRIPTION, FORMAT, OnnxTagger
 from nershift.deploy.tagger import Tagger
 from nershift.errors import CheckpointError, MissingExtraError, SetupError
-from nershift.nn.crf import CRFDecoder
+from nershift.nn.crf.decoder import CRFDecoder
 from nershift.nn.lm_features import LMFeatureEncoder
 from nershift.nn.recurrent import RecurrentEncoder
 from nershift.nn.subwords import SubwordTable

@@ -14,7 +14,7 @@ from nershift.config import merge
 from nershift.errors import ConfigError, SetupError
 from nershift.methods.base import Method, Setup
 from nershift.methods.d_shift import ZeroShot
-from nershift.nn.adapt import sentence_losses
+from nershift.nn.ghost.adapter import sentence_losses
 from nershift.nn.model import Batch, TaggingModel
 from nershift.train.phase import MixedPhase, Phase
 

@@ -12,9 +12,9 @@ from nershift.data.labels import LabelSpace
 from nershift.errors import ConfigError, SetupError, nearest
 from nershift.methods.base import TARGET, Method, Setup
 from nershift.nn.decoders import Decoder, make_decoder
-from nershift.nn.label_aware import LabelAwareDecoder, LabelAwareSettings
-from nershift.nn.label_check import compare_decoding
-from nershift.nn.label_rows import (
+from nershift.nn.label_aware.check import compare_decoding
+from nershift.nn.label_aware.decoder import LabelAwareDecoder, LabelAwareSettings
+from nershift.nn.label_aware.rows import (
     carry_over,
     full_name,
     joined_space,

@@ -11,10 +11,10 @@ from nershift.errors import ConfigError, SetupError
 from nershift.eval.metrics import score
 from nershift.methods.base import Method
 from nershift.methods.direct import PAPER, RELEASED, TokenMethod
-from nershift.nn.adapt import Adapter, Precision
+from nershift.nn.ghost.adapter import Adapter, Precision
+from nershift.nn.ghost.step_rule import RuleKind, StepRule
 from nershift.nn.model import TaggingModel
 from nershift.nn.sentence_vectors import Pooling, SentenceVectors
-from nershift.nn.step_rule import RuleKind, StepRule
 from nershift.nn.support import Support, SupportSettings, own_vectors
 from nershift.nn.transformer import TransformerEncoder
 from nershift.train.phase import Phase

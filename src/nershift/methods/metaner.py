@@ -16,10 +16,10 @@ from nershift.methods.d_shift import ZeroShot
 from nershift.methods.dann import AdversarialPhase, add_discriminator
 from nershift.methods.settings import PRESETS
 from nershift.nn.adversary import Discriminator
-from nershift.nn.inner import meta_gradients
-from nershift.nn.inner_base import InnerSettings, Order
+from nershift.nn.inner.base import InnerSettings, Order
+from nershift.nn.inner.gradients import meta_gradients
+from nershift.nn.inner.narrow import narrowed
 from nershift.nn.model import Batch, TaggingModel
-from nershift.nn.narrow import narrowed
 from nershift.train.phase import Backward, Phase
 from nershift.train.seeding import generator, seed_torch
 

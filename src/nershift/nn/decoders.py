@@ -77,8 +77,8 @@ def make_decoder(
         >>> make_decoder("crf", LabelSpace.of(["LOC"]), 8).project
         Linear(in_features=8, out_features=5, bias=True)
     """
-    from nershift.nn.crf import CRFDecoder
-    from nershift.nn.label_aware import LabelAwareDecoder
+    from nershift.nn.crf.decoder import CRFDecoder
+    from nershift.nn.label_aware.decoder import LabelAwareDecoder
     from nershift.nn.prototypes import PrototypeDecoder
     from nershift.nn.softmax import SoftmaxDecoder
 

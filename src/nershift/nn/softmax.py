@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from nershift.data.labels import LabelSpace, span_tags
 from nershift.data.spans import Span
-from nershift.nn.crf_search import viterbi
+from nershift.nn.crf.search import viterbi
 from nershift.nn.decoders import Decoder, cut, widened
 
 

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from nershift.data.spans import Sentence
 from nershift.errors import CheckpointError
-from nershift.nn.adapt import Precision
+from nershift.nn.ghost.adapter import Precision
+from nershift.nn.ghost.step_rule import StepRule
 from nershift.nn.model import TaggingModel
 from nershift.nn.sentence_vectors import Pooling, SentenceVectors
-from nershift.nn.step_rule import StepRule
 from nershift.nn.transformer import TransformerEncoder
 from nershift.storage import load_tensors, save_tensors, write_text
 from nershift.tasks.retrieval import distinct, top_k, unit

@@ -18,7 +18,7 @@ from nershift.data.labels import LabelSpace
 from nershift.data.spans import Sentence
 from nershift.deploy.tagger import TARGET, Tagger
 from nershift.eval.metrics import score
-from nershift.nn.crf import CRFDecoder
+from nershift.nn.crf.decoder import CRFDecoder
 from nershift.nn.decoders import Decoder, make_decoder
 from nershift.nn.model import TaggingModel
 from nershift.nn.softmax import SoftmaxDecoder

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from nershift.errors import ConfigError
-from nershift.nn.adapt import is_out_of_memory, sentence_losses, stepped, task_bytes, trained
-from nershift.nn.ghost import Ghost, uncovered
-from nershift.nn.ghost_layout import Layout
+from nershift.nn.ghost.adapter import is_out_of_memory, sentence_losses, stepped, task_bytes, trained
+from nershift.nn.ghost.layout import Layout
+from nershift.nn.ghost.step_rule import StepRule
+from nershift.nn.ghost.tasks import Ghost, uncovered
 from nershift.nn.model import Batch
-from nershift.nn.step_rule import StepRule
 from nershift.train.optim import rate_factor
 from nershift.train.phase import Backward, Phase
 from nershift.train.task_feed import TaskBatch, TaskFeed

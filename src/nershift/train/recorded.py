@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from nershift.nn.bidirectional import fast_kernels
-from nershift.nn.crf import CRFDecoder
-from nershift.nn.crf_kernels import MOST_TAGS
+from nershift.nn.crf.decoder import CRFDecoder
+from nershift.nn.crf.kernels import MOST_TAGS
 from nershift.nn.decoders import Decoder
 from nershift.nn.model import Batch
 from nershift.nn.recurrent import RecurrentEncoder, Rounding

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from nershift.data.spans import Sentence
-from nershift.nn.adapt import windows
+from nershift.nn.ghost.adapter import windows
 from nershift.nn.model import Batch
 from nershift.nn.support import Support
 from nershift.nn.transformer import Pieces, TransformerEncoder

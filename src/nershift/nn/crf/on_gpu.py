@@ -6,7 +6,7 @@ it stores normalised forward scores, then runs backward and writes the gradient 
 tokens (the logarithms taken out by normalisation, the score of the gold path) are kept in float64, so that
 long sentences lose nothing.
 
-Importing this module needs triton; only :mod:`nershift.nn.crf_kernels` does so, when there is a GPU.
+Importing this module needs triton; only :mod:`nershift.nn.crf.kernels` does so, when there is a GPU.
 """
 
 from __future__ import annotations

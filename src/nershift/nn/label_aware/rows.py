@@ -12,7 +12,7 @@ from nershift.data.labels import LabelSpace, normalised
 from nershift.data.schemes import split_tag
 from nershift.data.spans import Sentence
 from nershift.nn.encoder import Encoder
-from nershift.nn.label_aware import LabelAwareDecoder
+from nershift.nn.label_aware.decoder import LabelAwareDecoder
 from nershift.nn.model import Batch
 
 # Names under which the four classic types go; each row is one type.

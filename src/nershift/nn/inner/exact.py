@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from nershift.nn.crf import double_backward
-from nershift.nn.inner_base import Iteration, full_precision, gradients, total
+from nershift.nn.inner.base import Iteration, full_precision, gradients, total
+from nershift.nn.twice import double_backward
 
 
 class ExactIteration(Iteration):
-    """Every weight of every inner step stays in one graph. See :mod:`nershift.nn.inner` for the equations."""
+    """Every weight of every inner step stays in one graph. See :mod:`nershift.nn.inner.gradients` for the equations."""
 
     def run(self) -> None:
         with (

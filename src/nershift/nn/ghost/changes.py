@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding, layer_norm
 
-from nershift.nn.ghost_layout import Layout
-from nershift.nn.step_rule import StepRule
+from nershift.nn.ghost.layout import Layout
+from nershift.nn.ghost.step_rule import StepRule
 
 _SMALL = 1024  # rows of a table whose gradient is formed for every task
 

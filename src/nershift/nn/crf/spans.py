@@ -9,8 +9,8 @@ from torch import Tensor
 
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Span
-from nershift.nn.crf_arrays import BLOCKED, first_prefixes, ruled_out
-from nershift.nn.crf_kernels import log_partition
+from nershift.nn.crf.arrays import BLOCKED, first_prefixes, ruled_out
+from nershift.nn.crf.kernels import log_partition
 
 
 @torch.no_grad()

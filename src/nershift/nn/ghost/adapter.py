@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from nershift.data.spans import Sentence, Span
 from nershift.errors import ConfigError
-from nershift.nn.ghost import Ghost, uncovered
-from nershift.nn.ghost_layout import Layout
+from nershift.nn.ghost.layout import Layout
+from nershift.nn.ghost.step_rule import StepRule
+from nershift.nn.ghost.tasks import Ghost, uncovered
 from nershift.nn.model import Batch, TaggingModel
 from nershift.nn.softmax import SoftmaxDecoder
-from nershift.nn.step_rule import StepRule
 from nershift.nn.token_loss import mean_and_max, token_losses
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nershift.data.labels import LabelSpace, span_tags
 from nershift.data.spans import Span
-from nershift.nn.crf_numpy import Pass
+from nershift.nn.crf.on_cpu import Pass
 
 Array = NDArray[Any]
 
@@ -75,7 +75,7 @@ def span_probabilities(
     space: LabelSpace,
     spans: Sequence[Sequence[Span]],
 ) -> list[list[float]]:
-    """What :func:`nershift.nn.crf_spans.span_probabilities` says, from arrays."""
+    """What :func:`nershift.nn.crf.spans.span_probabilities` says, from arrays."""
     asked = [(row, span) for row, mine in enumerate(spans) for span in mine]
     shares = np.zeros(len(asked))
     if asked:

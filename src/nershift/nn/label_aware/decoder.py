@@ -26,10 +26,10 @@ from torch.nn.functional import linear
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Span
 from nershift.nn.decoders import Decoder, cut, widened
-from nershift.nn.label_search import Reading, beam, fixed_point
+from nershift.nn.label_aware.attention import attend, attend_recent
+from nershift.nn.label_aware.prefixes import PrefixLSTM
+from nershift.nn.label_aware.search import Reading, beam, fixed_point
 from nershift.nn.lookup import look_up
-from nershift.nn.prefix_attention import attend, attend_recent
-from nershift.nn.prefixes import PrefixLSTM
 
 NONE = float("-inf")
 CELLS = 500_000  # sentences × positions × positions decoded at a time, which bounds memory

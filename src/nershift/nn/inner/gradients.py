@@ -31,8 +31,8 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from nershift.nn.inner_base import InnerSettings, Iteration, Tasks, Weights, full_precision, gradients, total
-from nershift.nn.inner_exact import ExactIteration
+from nershift.nn.inner.base import InnerSettings, Iteration, Tasks, Weights, full_precision, gradients, total
+from nershift.nn.inner.exact import ExactIteration
 
 STEP = 2e-4  # length of a difference step, as a share of the norm of θ
 

@@ -6,7 +6,7 @@ from a walk that starts at label ``i`` and goes down to label 0. All walks take 
 each position ``i >= d`` reads label ``i - d``, so ``n`` steps serve the ``n`` prefixes of all sentences.
 
 On a GPU the walks are one packed batch for the library kernel, whose sizes follow from shapes alone. On a CPU, where
-arithmetic is dear, walks that have read the same labels so far are one walk (see :mod:`nershift.nn.walks`).
+arithmetic is dear, walks that have read the same labels so far are one walk (see :mod:`nershift.nn.label_aware.walks`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from torch.nn import functional
 from torch.nn.functional import linear
 from torch.nn.utils.rnn import PackedSequence
 
+from nershift.nn.label_aware.walks import merged_walks, walk
 from nershift.nn.lookup import look_up
-from nershift.nn.walks import merged_walks, walk
 
 
 class PrefixLSTM(nn.Module):

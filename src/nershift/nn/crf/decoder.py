@@ -9,30 +9,16 @@ from torch import Tensor, nn
 
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Span
-from nershift.nn.crf_kernels import (
+from nershift.nn.crf.kernels import (
     log_partition,
     log_partition_reference,
-    marginals,
     negative_log_likelihood,
     score,
 )
-from nershift.nn.crf_search import n_best, viterbi
-from nershift.nn.crf_spans import span_probabilities
+from nershift.nn.crf.search import n_best, viterbi
+from nershift.nn.crf.spans import span_probabilities
 from nershift.nn.decoders import Decoder, cut, widened
-from nershift.nn.twice import double_backward, double_backward_wanted
-
-__all__ = [
-    "CRFDecoder",
-    "double_backward",
-    "log_partition",
-    "log_partition_reference",
-    "marginals",
-    "n_best",
-    "negative_log_likelihood",
-    "score",
-    "span_probabilities",
-    "viterbi",
-]
+from nershift.nn.twice import double_backward_wanted
 
 IMPOSSIBLE = -1e9  # a finite stand-in for -inf, so that no difference of two such scores is NaN
 

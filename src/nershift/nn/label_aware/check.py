@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from nershift.data.spans import Sentence, by_length
-from nershift.nn.label_aware import LabelAwareDecoder
-from nershift.nn.label_search import fixed_point, step_by_step
+from nershift.nn.label_aware.decoder import LabelAwareDecoder
+from nershift.nn.label_aware.search import fixed_point, step_by_step
 from nershift.nn.model import TaggingModel
 
 TIE = 1e-4  # two best log probabilities nearer than this are a tie that rounding may decide

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nershift.errors import SetupError
-from nershift.nn import crf_numpy
+from nershift.nn.crf import on_cpu
 
 # From the gradient for the value [B] to those for emissions, transitions, starts and ends.
 Pull = Callable[[Tensor], tuple[Tensor, ...]]
@@ -112,7 +112,7 @@ class _Attach(torch.autograd.Function):
             raise SetupError(
                 "the fast CRF loss has no second derivative",
                 expected="create_graph=False",
-                fix="compute the loss within nershift.nn.crf.double_backward()",
+                fix="compute the loss within nershift.nn.twice.double_backward()",
             )
         return (*(g.to(d) for g, d in zip(ctx.pull(grad), ctx.dtypes, strict=True)), None, None)
 
@@ -141,7 +141,7 @@ def _on_cpu(
     device, wide = scores[0].device, torch.promote_types(scores[0].dtype, torch.float32)
     arrays = [x.to("cpu", wide).numpy() for x in scores]
     gold = None if tags is None else tags.cpu().numpy()
-    run = crf_numpy.Pass(arrays[0], arrays[1], arrays[2], arrays[3], mask.cpu().numpy(), gold, gradient)
+    run = on_cpu.Pass(arrays[0], arrays[1], arrays[2], arrays[3], mask.cpu().numpy(), gold, gradient)
 
     def pull(grad: Tensor) -> tuple[Tensor, ...]:
         return tuple(torch.from_numpy(x).to(device) for x in run.pull(grad.cpu().numpy()))
@@ -156,10 +156,10 @@ def _on_gpu(
     if _no_kernel or scores[0].dtype == torch.float64:
         return None
     try:
-        from nershift.nn import crf_triton
+        from nershift.nn.crf import on_gpu
 
         if scores[0].shape[2] <= MOST_TAGS:
-            return crf_triton.run(scores[0], scores[1], scores[2], scores[3], mask, tags, gradient)
+            return on_gpu.run(scores[0], scores[1], scores[2], scores[3], mask, tags, gradient)
         why = f"{scores[0].shape[2]} tags are more than the GPU kernel's {MOST_TAGS}"
     except ImportError as error:
         why = f"triton cannot be imported ({error})"

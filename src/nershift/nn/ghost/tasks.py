@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nershift.nn.ghost_changes import Change, LinearChange, NormChange, Scores, TableChange
-from nershift.nn.ghost_layout import Layout
-from nershift.nn.step_rule import StepRule
+from nershift.nn.ghost.changes import Change, LinearChange, NormChange, Scores, TableChange
+from nershift.nn.ghost.layout import Layout
+from nershift.nn.ghost.step_rule import StepRule
 
 _KINDS = (nn.Linear, nn.LayerNorm, nn.Embedding)
 

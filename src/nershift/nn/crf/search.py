@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nershift.nn.crf_arrays import trace
+from nershift.nn.crf.arrays import trace
 
 
 def viterbi(

@@ -1,0 +1,1 @@
+"""Many tasks' gradient steps at once, without a copy of the weights for each."""

@@ -1,0 +1,1 @@
+"""The label-aware decoder of LANER and what it is made of."""
