@@ -97,9 +97,7 @@ class TrainConfig:
     patience: int = 0  # epochs without a better dev score before stopping; 0: never
     precision: Literal["fp32", "bf16"] = "fp32"
     eval_batch_size: int = 128
-    record: bool = (
-        True  # on a GPU, replay steps of a shape met before (recurrent encoders in single precision)
-    )
+    record: bool = True  # on a GPU, replay steps of a shape met before
     checkpoint_steps: int = 0  # also write a checkpoint every so many steps
     checkpoint_seconds: float = 60.0  # and at least this often
 

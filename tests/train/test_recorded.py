@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,8 +19,8 @@ from nershift.nn.bidirectional import _turns_there, turns
 from nershift.nn.build import make_encoder
 from nershift.nn.decoders import make_decoder
 from nershift.nn.model import Batch, TaggingModel
-from nershift.nn.recurrent import Rounding
 from nershift.storage import load_tensors
+from nershift.text.rounding import Rounding
 from nershift.train import loop as loops
 from nershift.train.feed import Feed
 from nershift.train.journal import Journal
@@ -27,6 +28,7 @@ from nershift.train.loop import Loop
 from nershift.train.phase import MixedPhase, Phase
 from nershift.train.processes import Processes
 from nershift.train.recorded import Recorder
+from tiny_encoders import make_encoder_folder
 
 MakeCorpus = Callable[..., Corpus]
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -139,6 +141,35 @@ def test_batches_of_several_feeds_are_padded_alike_and_train_the_same(
     assert Rerun.made > 0
     for name, value in weights[0].items():
         torch.testing.assert_close(weights[1][name], value, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(("method", "chars"), [("laner", True), ("direct", False)])
+def test_steps_of_transformers_are_replayed_alike(
+    method: str,
+    chars: bool,
+    make_corpus: MakeCorpus,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = make_encoder_folder("mpnet", tmp_path / "mpnet")
+    shape = json.loads((folder / "config.json").read_text())
+    shape |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    (folder / "config.json").write_text(json.dumps(shape))
+    encoder = {
+        "transformer": {"name": str(folder)}, "chars": {"use": chars, "size": 4, "filters": 6}, "dropout": 0.0,
+    }  # fmt: skip
+    phase = {"optimizer": "adamw", "lr": 1e-3, "epochs": 2, "batch_size": 8, "warmup": 0.1}
+    config = {"device": "cpu", "encoder": encoder, "pretrain": phase, "train": phase}
+    corpora = make_corpus("news", train=20, seed=1), [make_corpus("news", train=44)]
+    weights, Rerun.made = [], 0
+    for name in ("plain", "replayed"):
+        run.transfer(method, *corpora, out=tmp_path / name, config=config, quiet=True)
+        weights.append(load_tensors(tmp_path / name / "model.safetensors")[0])
+        monkeypatch.setattr(loops, "Recorder", Rerun)
+        monkeypatch.setattr(loops, "suits", lambda phase, _: phase.recordable)
+    assert Rerun.made > 0
+    for name, value in weights[0].items():
+        torch.testing.assert_close(weights[1][name], value, rtol=1e-3, atol=1e-3)
 
 
 @needs_gpu

@@ -58,6 +58,8 @@ RELEASED: dict[str, Any] = merge(
 class TokenPhase(MixedPhase):
     """Mean over sentences of the mean loss of their tokens (eq. 3)."""
 
+    recordable = True
+
     def loss(self, batches: Mapping[str, Batch]) -> Tensor:
         return torch.stack([sentence_losses(self.model, batch).mean() for batch in batches.values()]).sum()
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
 
 from nershift.config import EncoderConfig, build, to_dict
 from nershift.nn.bidirectional import bidirectional
@@ -18,31 +16,10 @@ from nershift.nn.encoder import Encoder
 from nershift.nn.lookup import look_up
 from nershift.nn.subwords import SubwordTable
 from nershift.nn.words import WordTable, row_name
+from nershift.text.rounding import Rounding
 from nershift.text.surfaces import Surfaces, Vocabulary
 
 Words = WordTable | SubwordTable
-
-
-@dataclass(frozen=True)
-class Rounding:
-    """Fewer shapes of batches: each axis is padded to the next of ``least``, twice that, four times that, …
-
-    Padding changes no state and no gradient. Dropout draws over a wider tensor, so other units fall.
-
-    Example:
-        >>> Rounding.up(5, 8), Rounding.up(17, 8)
-        (8, 32)
-    """
-
-    length: int  # tokens of a sentence
-    forms: int  # distinct words
-    letters: int  # of a word
-
-    @staticmethod
-    def up(count: int, least: int) -> int:
-        while least < count:
-            least *= 2
-        return least
 
 
 class RecurrentEncoder(Encoder):
@@ -135,13 +112,10 @@ def gather(
     lengths = np.array([len(item) for item in items])
     flat = np.concatenate(items)
     forms, where = np.unique(flat, return_inverse=True)  # [U], [tokens]
-    rows, chars = surfaces.look_up(forms)  # [U], [U, W]
+    rows, chars = surfaces.look_up(forms, rounding)  # [U], [U, W]
     width = int(lengths.max())
     if rounding is not None:
         width = rounding.up(width, rounding.length)
-        more = rounding.up(len(rows), rounding.forms) - len(rows)
-        letters = min(rounding.up(chars.shape[1], rounding.letters), surfaces.max_length)
-        rows, chars = pad(rows, (0, more)), pad(chars, (0, letters - chars.shape[1], 0, more))
     mask = torch.from_numpy(np.arange(width) < lengths[:, None])  # [B, L]
     padded = torch.zeros(mask.shape, dtype=torch.long)
     padded[mask] = torch.from_numpy(where.reshape(-1))

@@ -19,6 +19,7 @@ from nershift.nn.chars import CharCNN
 from nershift.nn.encoder import Encoder
 from nershift.nn.lookup import look_up
 from nershift.text.pieces import Frame, Pieces, pad_windows
+from nershift.text.rounding import Rounding
 from nershift.text.surfaces import Surfaces, Vocabulary
 
 # Architectures that count positions from behind the padding id, so that as many are lost.
@@ -102,6 +103,7 @@ class TransformerEncoder(Encoder):
         unknown = self.pad if tokenizer.unk_token_id is None else tokenizer.unk_token_id
         self.room = self._room()
         self.frame = Frame(self.before, self.after, self.pad, unknown, self.room, config.transformer.overlap)
+        self.rounding: Rounding | None = None
         self._freeze()
         self.forget()
 
@@ -162,12 +164,14 @@ class TransformerEncoder(Encoder):
         return Pieces(ids, at, forms)
 
     def collate(self, items: Sequence[Pieces]) -> dict[str, Tensor]:
-        out = {name: torch.from_numpy(found) for name, found in pad_windows(items, self.pad).items()}
+        most = self.room + len(self.before) + len(self.after)
+        padded = pad_windows(items, self.pad, self.rounding, most)
+        out = {name: torch.from_numpy(found) for name, found in padded.items()}
         if self.chars is not None:
             forms, inverse = np.unique(np.concatenate([item.forms for item in items]), return_inverse=True)
             out["form"] = torch.zeros(out["mask"].shape, dtype=torch.long)
             out["form"][out["mask"]] = torch.from_numpy(inverse.reshape(-1))
-            out["chars"] = self.surfaces.look_up(forms)[1]
+            out["chars"] = self.surfaces.look_up(forms, self.rounding)[1]
         return out
 
     def forward(self, **inputs: Tensor) -> Tensor:

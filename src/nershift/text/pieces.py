@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from nershift.text.rounding import Rounding
 from nershift.text.windows import windows
 
 
@@ -59,15 +60,21 @@ class Frame:
         return tuple(ids), tuple(at)
 
 
-def pad_windows(items: Sequence[Pieces], pad: int) -> dict[str, NDArray[np.int64]]:
+def pad_windows(
+    items: Sequence[Pieces], pad: int, rounding: Rounding | None = None, most: int = 0
+) -> dict[str, NDArray[np.int64]]:
     """``input_ids`` and ``attention_mask [N windows, S]``, and ``where [B, L]``: each token among their N·S places.
 
-    ``mask [B, L]`` (bool) tells tokens from the padding behind them.
+    ``mask [B, L]`` (bool) tells tokens from the padding behind them. Rounded windows have ``most`` places at most.
     """
     longest = max(len(w) for item in items for w in item.ids)
+    tokens = max(len(item.at) for item in items)
+    if rounding is not None:
+        longest = max(longest, min(rounding.up(longest, rounding.pieces), most))
+        tokens = rounding.up(tokens, rounding.length)
     ids = np.full((sum(len(item.ids) for item in items), longest), pad)
     attention = np.zeros_like(ids)
-    where = np.zeros((len(items), max(len(item.at) for item in items)), dtype=np.int64)
+    where = np.zeros((len(items), tokens), dtype=np.int64)
     mask = np.zeros(where.shape, dtype=bool)
     row = 0
     for b, item in enumerate(items):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nershift.text.rounding import Rounding
 from nershift.text.vectors import lookup_forms
 
 if TYPE_CHECKING:
@@ -92,11 +93,15 @@ class Surfaces:
         self._chars[number, : len(spelled)] = spelled
         self._lengths[number] = len(spelled)
 
-    def look_up(self, numbers: np.ndarray) -> tuple[Tensor, Tensor]:
-        """``rows [N]`` and ``characters [N, W]`` (0 = padding) of the given forms."""
+    def look_up(self, numbers: np.ndarray, rounding: Rounding | None = None) -> tuple[Tensor, Tensor]:
+        """``rows [N]`` and ``characters [N, W]`` (0 = padding) of the given forms, padded as ``rounding`` asks for."""
         import torch  # here, so that taggers that run without torch can use the rest
 
         rows, chars = self.arrays(numbers)
+        if rounding is not None:
+            more = rounding.up(len(rows), rounding.forms) - len(rows)
+            letters = min(rounding.up(chars.shape[1], rounding.letters), self.max_length)
+            rows, chars = np.pad(rows, (0, more)), np.pad(chars, ((0, more), (0, letters - chars.shape[1])))
         return torch.from_numpy(rows), torch.from_numpy(chars)
 
     def arrays(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -126,7 +126,8 @@ class Loop:
 
     def _compute(self, batches: Mapping[str, Batch]) -> dict[str, Tensor]:
         """A whole step of one process and one batch of each feed, in the form that can be recorded."""
-        logged = self.phase.gradients(batches, self._backward)
+        with self._autocast():
+            logged = self.phase.gradients(batches, self._backward)
         self._update(0)
         return logged
 

@@ -1,7 +1,8 @@
 """Training steps recorded on the GPU once for each shape of their batches, and replayed.
 
-A step of a small recurrent model is some three hundred kernels of a few microseconds each: launching them takes ten
-times as long as running them. A CUDA graph launches all at once. Batches are padded so that few shapes occur.
+A step of a small recurrent model is some three hundred kernels of a few microseconds each, one of a transformer on a
+few sentences more than a thousand: launching them takes several times as long as running them. A CUDA graph launches
+all at once. Batches are padded so that few shapes occur.
 """
 
 from __future__ import annotations
@@ -20,11 +21,17 @@ from nershift.nn.bidirectional import fast_kernels
 from nershift.nn.crf.decoder import CRFDecoder
 from nershift.nn.crf.kernels import MOST_TAGS
 from nershift.nn.decoders import Decoder
+from nershift.nn.encoder import Encoder
+from nershift.nn.label_aware.decoder import LabelAwareDecoder
 from nershift.nn.model import Batch
-from nershift.nn.recurrent import RecurrentEncoder, Rounding
+from nershift.nn.recurrent import RecurrentEncoder
 from nershift.nn.shared_private import SharedPrivateEncoder
+from nershift.nn.side_by_side import SideBySideEncoder
+from nershift.nn.softmax import SoftmaxDecoder
+from nershift.nn.transformer import TransformerEncoder
 from nershift.nn.words import WordTable
 from nershift.text.counts import BOUNDARY
+from nershift.text.rounding import Rounding
 from nershift.train.optim import RECORDED
 from nershift.train.phase import MixedPhase, Phase
 from nershift.train.processes import Processes
@@ -37,27 +44,39 @@ _GIB = (
 # Of a step with one batch, and of one with two, which are padded to one shape, the widest of each axis. With more of
 # them, padding would take longer to run than is won by not launching.
 _ROUNDINGS = (Rounding(8, 64, 8), Rounding(16, 256, 8))
+_TRANSFORMERS = (TransformerEncoder, SideBySideEncoder)
 
 
 def suits(phase: Phase, processes: Processes) -> bool:
     """Whether the phase's steps can be recorded: all on one GPU, by parts that never ask the CPU."""
-    config, model = phase.config, phase.model
-    encoders = [m for m in model.modules() if isinstance(m, RecurrentEncoder)]
-    decoders = [m for m in model.modules() if isinstance(m, Decoder)]
+    config = phase.config
     return (
         config.record
         and phase.recordable
-        and _at_once(phase) <= len(_ROUNDINGS)
         and processes.world == 1
+        and processes.device.type == "cuda"
         and config.accumulate == 1
-        and config.precision == "fp32"
         and config.optimizer in RECORDED
-        and fast_kernels(next(model.parameters()))
-        and bool(encoders)
-        and all(type(e) in (RecurrentEncoder, SharedPrivateEncoder) for e in encoders)
-        and all(isinstance(e.words, WordTable) for e in encoders)
-        and all(isinstance(d, CRFDecoder) and len(d.space) <= MOST_TAGS for d in decoders)
+        and all(_never_asks(m) for m in phase.model.modules() if isinstance(m, Decoder))
+        and (_recurrent(phase) or (type(phase.model.encoder) in _TRANSFORMERS and _at_once(phase) == 1))
     )
+
+
+def _recurrent(phase: Phase) -> bool:
+    encoders = [m for m in phase.model.modules() if isinstance(m, Encoder)]
+    return (
+        _at_once(phase) <= len(_ROUNDINGS)
+        and phase.config.precision == "fp32"
+        and fast_kernels(next(phase.model.parameters()))
+        and all(type(e) in (RecurrentEncoder, SharedPrivateEncoder) for e in encoders)
+        and all(isinstance(e.words, WordTable) for e in encoders if isinstance(e, RecurrentEncoder))
+    )
+
+
+def _never_asks(decoder: Decoder) -> bool:
+    if isinstance(decoder, CRFDecoder):
+        return len(decoder.space) <= MOST_TAGS  # others run on the CPU
+    return isinstance(decoder, (SoftmaxDecoder, LabelAwareDecoder))
 
 
 def _at_once(phase: Phase) -> int:
@@ -89,7 +108,8 @@ class Recorder:
     @contextmanager
     def recording(self) -> Iterator[None]:
         """Everything that the phase does, on a stream of its own, since the default one cannot be recorded."""
-        encoders = [m for m in self.phase.model.modules() if isinstance(m, RecurrentEncoder)]
+        kinds = (RecurrentEncoder, TransformerEncoder)
+        encoders = [m for m in self.phase.model.modules() if isinstance(m, kinds)]
         for encoder in encoders:
             encoder.rounding = _ROUNDINGS[_at_once(self.phase) - 1]
         try:
@@ -154,8 +174,10 @@ class Recorder:
 
 
 def _alike(batches: Mapping[str, Batch]) -> dict[str, Batch]:
-    """The same batches padded to one shape, with lengths worked out where they are."""
+    """The same batches padded to one shape, with lengths worked out where they are; sub-words have none."""
     inputs = [batch.inputs for batch in batches.values()]
+    if any("rows" not in part for part in inputs):
+        return dict(batches)
     forms, letters = (max(part["chars"].shape[axis] for part in inputs) for axis in (0, 1))
     length = max(part["mask"].shape[1] for part in inputs)
     made = {}
@@ -193,6 +215,6 @@ def _copied(batch: Batch) -> Batch:
 
 def _copy(to: list[Tensor], tensors: list[Tensor]) -> None:
     """One kernel for all numbers and one for all masks."""
-    for kind in (torch.long, torch.bool):
+    for kind in {tensor.dtype for tensor in to}:
         pairs = [(a, b) for a, b in zip(to, tensors, strict=True) if a.dtype == kind]
         torch._foreach_copy_([a for a, _ in pairs], [b for _, b in pairs])
