@@ -169,7 +169,10 @@ def test_steps_of_transformers_are_replayed_alike(
         monkeypatch.setattr(loops, "suits", lambda phase, _: phase.recordable)
     assert Rerun.made > 0
     for name, value in weights[0].items():
-        torch.testing.assert_close(weights[1][name], value, rtol=1e-3, atol=1e-3)
+        if not name.endswith(
+            "k.bias"
+        ):  # its gradient is zero but for rounding, of which Adam makes whole steps
+            torch.testing.assert_close(weights[1][name], value, rtol=1e-3, atol=1e-4)
 
 
 @needs_gpu
