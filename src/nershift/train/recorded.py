@@ -38,9 +38,7 @@ from nershift.train.processes import Processes
 
 Compute = Callable[[Mapping[str, Batch]], dict[str, Tensor]]
 _MOST = 64  # recordings of a phase
-_GIB = (
-    4.0  # no more of them once the process holds so much of the GPU's memory: each keeps what its step needed
-)
+_GIB = 6.0  # of the GPU's memory: once the process holds so much, no more are made, for each keeps what it needed
 # Of a step with one batch, and of one with two, which are padded to one shape, the widest of each axis. With more of
 # them, padding would take longer to run than is won by not launching.
 _ROUNDINGS = (Rounding(8, 64, 8), Rounding(16, 256, 8))
