@@ -22,6 +22,7 @@ from nershift.nn.crf.decoder import CRFDecoder
 from nershift.nn.crf.kernels import MOST_TAGS
 from nershift.nn.decoders import Decoder
 from nershift.nn.encoder import Encoder
+from nershift.nn.graphs import own_stream, record
 from nershift.nn.label_aware.decoder import LabelAwareDecoder
 from nershift.nn.model import Batch
 from nershift.nn.recurrent import RecurrentEncoder
@@ -119,12 +120,8 @@ class Recorder:
 
     @contextmanager
     def _stream(self) -> Iterator[None]:
-        stream, before = torch.cuda.Stream(), torch.cuda.current_stream()
-        stream.wait_stream(before)
-        with torch.cuda.stream(stream):
-            self.pool = torch.cuda.graph_pool_handle()
+        with own_stream() as self.pool:
             yield
-        before.wait_stream(stream)
 
     def step(self, batches: Mapping[str, Batch]) -> dict[str, Tensor]:
         batches = _alike(batches)
@@ -161,14 +158,7 @@ class Recorder:
         return _Take(inputs, replay, logged)
 
     def _capture(self, run: Callable[[], dict[str, Tensor]]) -> tuple[Callable[[], Any], dict[str, Tensor]]:
-        graph = torch.cuda.CUDAGraph()
-        torch.cuda.synchronize()
-        graph.capture_begin(pool=self.pool, capture_error_mode="thread_local")
-        try:
-            logged = run()
-        finally:
-            graph.capture_end()
-        return graph.replay, logged
+        return record(run, self.pool)
 
 
 def _alike(batches: Mapping[str, Batch]) -> dict[str, Batch]:

@@ -28,6 +28,7 @@ from nershift.data.spans import Span
 from nershift.nn.decoders import Decoder, cut, widened
 from nershift.nn.label_aware.attention import attend, attend_recent
 from nershift.nn.label_aware.prefixes import PrefixLSTM
+from nershift.nn.label_aware.replayed import replayed
 from nershift.nn.label_aware.search import Reading, beam, fixed_point
 from nershift.nn.lookup import look_up
 
@@ -195,7 +196,8 @@ class LabelAwareDecoder(Decoder):
             if self.settings.beam > 1:
                 found += cut(beam(self, part, shown, self.settings.beam), shown)
             else:
-                found += cut(fixed_point(self, part, shown).tags, shown)
+                tags = replayed(self, part, shown) if part.is_cuda else None
+                found += cut(fixed_point(self, part, shown).tags if tags is None else tags, shown)
         return found
 
     def guess(self, states: Tensor) -> Tensor:

@@ -85,7 +85,7 @@ def fixed_point(
         done = torch.tensor([settled[b] for b in rows], device=mask.device)
         open_ = part.mask & (torch.arange(last, device=mask.device) >= done[:, None])  # [A, last]
         scores = tagger.log_probabilities(part, known, first, last, open_)
-        found = _best(tagger, scores, known, part.mask, open_, first)
+        found = best_legal(tagger, scores, known, part.mask, open_, first)
         wrong = found != known
         tags[at, :last] = found
         # One wait a pass: everything that the next one needs to know.
@@ -102,15 +102,12 @@ def _improved(tagger: Autoregressive, reading: Reading, tags: Tensor, rounds: in
     """
     mask, count = reading.mask, torch.full((len(tags),), rounds)
     if _waits_cost(mask):
-        for _ in range(rounds):
-            scores = tagger.log_probabilities(reading, tags, memory=MEMORY)
-            tags = _best(tagger, scores, tags, mask, mask, 0)
-        return tags, count
+        return improved(tagger, reading, tags, rounds), count
     rows, tags, count = torch.arange(len(tags)), tags.clone(), torch.zeros_like(count)
     for _ in range(rounds):
         part, known = reading.of(rows, mask.shape[1]), tags[rows]
         scores = tagger.log_probabilities(part, known, memory=MEMORY)
-        found = _best(tagger, scores, known, part.mask, part.mask, 0)
+        found = best_legal(tagger, scores, known, part.mask, part.mask, 0)
         tags[rows], count[rows] = found, count[rows] + 1
         rows = rows[(found != known).any(1)]
         if not len(rows):
@@ -118,11 +115,20 @@ def _improved(tagger: Autoregressive, reading: Reading, tags: Tensor, rounds: in
     return tags, count
 
 
+def improved(tagger: Autoregressive, reading: Reading, tags: Tensor, rounds: int) -> Tensor:
+    """The guess after so many rough passes."""
+    mask = reading.mask
+    for _ in range(rounds):
+        scores = tagger.log_probabilities(reading, tags, memory=MEMORY)
+        tags = best_legal(tagger, scores, tags, mask, mask, 0)
+    return tags
+
+
 def _waits_cost(mask: Tensor) -> bool:
     return mask.is_cuda
 
 
-def _best(
+def best_legal(
     tagger: Autoregressive, scores: Tensor, known: Tensor, mask: Tensor, open_: Tensor, first: int
 ) -> Tensor:
     """Tags ``[A, n]`` with the best legal ones at open positions.

@@ -1,0 +1,99 @@
+"""Greedy decoding on a GPU without launching its kernels one by one, for shapes of batches met before."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary, proxy
+
+import torch
+from torch import Tensor, nn
+
+from nershift.nn.graphs import own_stream, record
+from nershift.nn.label_aware.search import Autoregressive, best_legal, improved
+
+_MOST = 16  # shapes that a decoder keeps recordings of
+_ROUNDS = 2  # rough passes; here an exact one takes hardly longer
+_kept: WeakKeyDictionary[nn.Module, dict[Any, Replayed | None]] = WeakKeyDictionary()  # None: met once
+_broken: list[str] = []  # why nothing is recorded any more, once it has failed
+
+
+class Replayed:
+    """:func:`~nershift.nn.label_aware.search.fixed_point` of one shape: the same passes, over whole batches.
+
+    All it reads and writes stays in the same places: :meth:`begin` and :meth:`settle` can be recorded.
+    """
+
+    begin_again: Callable[[], Any]
+    settle_again: Callable[[], Any]
+
+    def __init__(self, tagger: Autoregressive, states: Tensor, mask: Tensor) -> None:
+        self.tagger, self.states, self.mask = tagger, states.clone(), mask.clone()
+        self.tags = torch.zeros(mask.shape, dtype=torch.long, device=mask.device)
+        self.settled = torch.zeros(len(mask), dtype=torch.long, device=mask.device)
+        self.left = torch.zeros((), dtype=torch.bool, device=mask.device)
+
+    def begin(self) -> None:
+        """The guess, after rough passes."""
+        self.reading = self.tagger.read(self.states, self.mask)
+        guess = self.tagger.guess(self.states).masked_fill(~self.mask, 0)
+        self.tags.copy_(improved(self.tagger, self.reading, guess, _ROUNDS))
+        self.settled.zero_()
+
+    def settle(self) -> None:
+        """One exact pass: every sentence is settled up to the first tag that changes."""
+        mask, length = self.mask, self.mask.shape[1]
+        open_ = mask & (torch.arange(length, device=mask.device) >= self.settled[:, None])
+        scores = self.tagger.log_probabilities(self.reading, self.tags, wanted=open_)
+        found = best_legal(self.tagger, scores, self.tags, mask, open_, 0)
+        wrong = found != self.tags
+        places = torch.where(wrong.any(1), wrong.int().argmax(1) + 1, length)
+        lengths = mask.sum(1)
+        self.tags.copy_(found)
+        self.settled.copy_(torch.minimum(places, lengths))
+        self.left.copy_((self.settled < lengths).any())
+
+    def record(self) -> None:
+        with own_stream() as pool:
+            self.begin()  # what has to be compiled or planned is, before it is recorded
+            self.settle()
+            self.begin_again, _ = record(self.begin, pool)
+            self.settle_again, _ = record(self.settle, pool)
+
+    def __call__(self, states: Tensor, mask: Tensor) -> Tensor:
+        self.states.copy_(states)
+        self.mask.copy_(mask)
+        self.begin_again()
+        self.settle_again()
+        while bool(self.left):
+            self.settle_again()
+        return self.tags.clone()
+
+
+@torch.no_grad()
+def replayed(
+    decoder: nn.Module, states: Tensor, mask: Tensor, make: type[Replayed] = Replayed
+) -> Tensor | None:
+    """Tags ``[B, L]``; None for a shape that has not been met before."""
+    takes = _kept.setdefault(decoder, {})
+    # Weights that change in place keep their recordings, weights in new places do not.
+    where = tuple(p.data_ptr() for p in decoder.parameters())
+    key = (states.shape, states.dtype, where)
+    if _broken or key not in takes:
+        if len(takes) < _MOST:
+            takes[key] = None
+        return None
+    take = takes[key]
+    if take is None:
+        take = make(proxy(decoder), states, mask)  # what is kept must not keep the decoder alive
+        try:
+            take.record()
+        except RuntimeError as error:
+            _broken.append(f"{type(error).__name__}: {str(error).splitlines()[0]}")
+            warnings.warn(
+                f"decoding is not recorded, which is slower: {_broken[0]}", RuntimeWarning, stacklevel=2
+            )
+            return None
+        takes[key] = take
+    return take(states, mask)

@@ -1,0 +1,97 @@
+"""Greedy decoding by recordings against the search that it repeats."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from nershift.data.labels import LabelSpace
+from nershift.nn.label_aware import replayed as module
+from nershift.nn.label_aware.decoder import LabelAwareDecoder
+from nershift.nn.label_aware.replayed import Replayed, replayed
+from nershift.nn.label_aware.search import fixed_point
+
+SPACE = LabelSpace.of(["A", "B", "C"], "BIO")
+LENGTHS = torch.tensor([11, 4, 1, 7])
+
+
+class Rerun(Replayed):
+    """Where there is no GPU: a recording runs anew."""
+
+    def record(self) -> None:
+        self.begin_again, self.settle_again = self.begin, self.settle
+
+
+def made(seed: int = 0, device: str = "cpu") -> LabelAwareDecoder:
+    """Weights large enough for the labels before to matter."""
+    torch.manual_seed(seed)
+    decoder = LabelAwareDecoder(SPACE, 6, {"label_size": 5})
+    for p in decoder.parameters():
+        nn.init.uniform_(p, -1, 1)
+    return decoder.eval().to(device)
+
+
+def batch(seed: int, device: str = "cpu") -> tuple[Tensor, Tensor]:
+    lengths = LENGTHS.roll(seed)
+    states = torch.randn(4, 11, 6, generator=torch.Generator().manual_seed(seed))
+    return states.to(device), (torch.arange(11) < lengths[:, None]).to(device)
+
+
+def test_replayed_passes_find_what_the_search_finds() -> None:
+    decoder = made()
+    assert replayed(decoder, *batch(0), make=Rerun) is None  # a shape is recorded when it comes again
+    for seed in range(1, 8):
+        found = replayed(decoder, *batch(seed), make=Rerun)
+        assert found is not None
+        assert torch.equal(found, fixed_point(decoder, *batch(seed)).tags)
+
+
+def test_weights_that_move_in_place_are_followed_and_new_ones_are_recorded_anew() -> None:
+    decoder = made()
+    replayed(decoder, *batch(0), make=Rerun)
+    replayed(decoder, *batch(0), make=Rerun)
+    with torch.no_grad():
+        for p in decoder.parameters():
+            p.copy_(torch.rand_like(p) * 2 - 1)
+    found = replayed(decoder, *batch(1), make=Rerun)
+    assert found is not None
+    assert torch.equal(found, fixed_point(decoder, *batch(1)).tags)
+    decoder.project = nn.Linear(decoder.project.in_features, len(SPACE))
+    assert replayed(decoder, *batch(1), make=Rerun) is None
+
+
+def test_recordings_go_with_their_decoder() -> None:
+    decoder = made()
+    for _ in range(2):
+        replayed(decoder, *batch(0), make=Rerun)
+    before = len(module._kept)
+    del decoder
+    gc.collect()
+    assert len(module._kept) == before - 1
+
+
+def test_a_failed_recording_is_told_once_and_does_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refuses(Replayed):
+        def record(self) -> None:
+            raise RuntimeError("operation not permitted when stream is capturing\nmore")
+
+    monkeypatch.setattr(module, "_broken", [])
+    decoder = made()
+    assert replayed(decoder, *batch(0), make=Refuses) is None
+    with pytest.warns(RuntimeWarning, match="not recorded, which is slower: .*capturing$"):
+        assert replayed(decoder, *batch(0), make=Refuses) is None
+    assert replayed(decoder, *batch(0), make=Refuses) is None
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_recorded_on_a_gpu() -> None:
+    decoder = made(device="cuda")
+    for seed in (0, 0, 1, 2, 3):
+        states, mask = batch(seed, "cuda")
+        expected = fixed_point(decoder, states, mask).tags
+        found = replayed(decoder, states, mask)
+        assert found is None or torch.equal(found, expected)
+    assert found is not None
