@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from nershift.bench import jobs
+from nershift.bench import jobs, workers
 from nershift.bench.cells import Cell, read_result
 from nershift.bench.jobs import Failure, out_of_memory, run_cell, run_job, run_pretraining
 from nershift.bench.plan import Job
@@ -154,3 +154,24 @@ def test_a_grid_stopped_by_its_clock_leaves_checkpoints(corpora: Path, tmp_path:
     outcome = run_grid([cell], results, work, workers=1, minutes=0.25, quiet=True)
     assert (outcome.done, outcome.left) == (0, 2)
     assert list(work.glob("pretrained-*/state/*.checkpoint.safetensors"))
+
+
+def test_a_worker_whose_grid_was_killed_ends_without_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Line:
+        asked = 0
+
+        def recv(self) -> Job:
+            self.asked += 1
+            return Job("key", _cell())
+
+        def send(self, answer: object) -> None:
+            raise BrokenPipeError
+
+    ran = list[Job]()
+    monkeypatch.setattr(workers, "run_job", lambda job, *_: ran.append(job))
+    monkeypatch.setattr(workers.signal, "signal", lambda *_: None)
+    line = Line()
+    workers._work(line, False, torch.get_num_threads(), dict(os.environ), {}, tmp_path, tmp_path)
+    assert line.asked == len(ran) == 1

@@ -147,7 +147,10 @@ def _work(
             line.send(_NO_FORK)
             return
         failure = run_job(job, work, results, told)
-        line.send(failure)
+        try:
+            line.send(failure)
+        except BrokenPipeError:  # gone meanwhile; the result is written all the same
+            return
         if failure is not None and failure.fatal:
             return
 
