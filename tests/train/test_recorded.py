@@ -77,6 +77,25 @@ def trained(
     return {name: p.detach().cpu() for name, p in model.named_parameters()}, told
 
 
+def both_ways(
+    method: str,
+    target: Corpus,
+    sources: list[Corpus],
+    config: dict[str, Any],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> list[dict[str, Tensor]]:
+    """The weights of a run whose steps run as they are, and of one whose steps are replayed."""
+    weights, Rerun.made = [], 0
+    for name in ("plain", "replayed"):
+        run.transfer(method, target, sources, out=folder / name, config=config, quiet=True)
+        weights.append(load_tensors(folder / name / "model.safetensors")[0])
+        monkeypatch.setattr(loops, "Recorder", Rerun)
+        monkeypatch.setattr(loops, "suits", lambda phase, _: phase.recordable)
+    assert Rerun.made > 0
+    return weights
+
+
 def test_padding_to_round_shapes_changes_no_loss_and_no_gradient(
     make_corpus: MakeCorpus, tiny: dict[str, Any]
 ) -> None:
@@ -132,15 +151,9 @@ def test_batches_of_several_feeds_are_padded_alike_and_train_the_same(
     tiny["encoder"] |= {"dropout": 0.0, "input_dropout": 0.0, "recurrent": {"size": 10, "cell": "lstm"}}
     tiny["train"] |= {"optimizer": "sgd", "lr": 0.1, "schedule": "constant"}
     corpora = make_corpus("clinic", train=60), [make_corpus("news", train=60)]
-    weights, Rerun.made = [], 0
-    for folder in ("plain", "replayed"):
-        run.transfer(method, *corpora, out=tmp_path / folder, config=tiny, quiet=True)
-        weights.append(load_tensors(tmp_path / folder / "model.safetensors")[0])
-        monkeypatch.setattr(loops, "Recorder", Rerun)
-        monkeypatch.setattr(loops, "suits", lambda phase, _: phase.recordable)
-    assert Rerun.made > 0
-    for name, value in weights[0].items():
-        torch.testing.assert_close(weights[1][name], value, rtol=1e-3, atol=1e-4)
+    plain, replayed = both_ways(method, *corpora, tiny, tmp_path, monkeypatch)
+    for name, value in plain.items():
+        torch.testing.assert_close(replayed[name], value, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize(("method", "chars"), [("laner", True), ("direct", False)])
@@ -161,18 +174,11 @@ def test_steps_of_transformers_are_replayed_alike(
     phase = {"optimizer": "adamw", "lr": 1e-3, "epochs": 2, "batch_size": 8, "warmup": 0.1}
     config = {"device": "cpu", "encoder": encoder, "pretrain": phase, "train": phase}
     corpora = make_corpus("news", train=20, seed=1), [make_corpus("news", train=44)]
-    weights, Rerun.made = [], 0
-    for name in ("plain", "replayed"):
-        run.transfer(method, *corpora, out=tmp_path / name, config=config, quiet=True)
-        weights.append(load_tensors(tmp_path / name / "model.safetensors")[0])
-        monkeypatch.setattr(loops, "Recorder", Rerun)
-        monkeypatch.setattr(loops, "suits", lambda phase, _: phase.recordable)
-    assert Rerun.made > 0
-    for name, value in weights[0].items():
-        if not name.endswith(
-            "k.bias"
-        ):  # its gradient is zero but for rounding, of which Adam makes whole steps
-            torch.testing.assert_close(weights[1][name], value, rtol=1e-3, atol=1e-4)
+    plain, replayed = both_ways(method, *corpora, config, tmp_path, monkeypatch)
+    without_gradient = "k.bias"  # but for rounding, of which Adam makes whole steps
+    for name, value in plain.items():
+        if not name.endswith(without_gradient):
+            torch.testing.assert_close(replayed[name], value, rtol=1e-3, atol=1e-4)
 
 
 @needs_gpu

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from nershift.config import EncoderConfig, build, to_dict
 from nershift.nn.bidirectional import bidirectional
@@ -16,6 +17,7 @@ from nershift.nn.encoder import Encoder
 from nershift.nn.lookup import look_up
 from nershift.nn.subwords import SubwordTable
 from nershift.nn.words import WordTable, row_name
+from nershift.text.counts import BOUNDARY
 from nershift.text.rounding import Rounding
 from nershift.text.surfaces import Surfaces, Vocabulary
 
@@ -126,3 +128,28 @@ def gather(
         "mask": mask,
         "lengths": torch.from_numpy(lengths),
     }
+
+
+def alike(batches: Sequence[Mapping[str, Tensor]]) -> list[dict[str, Tensor]]:
+    """Inputs of several batches, as :func:`gather` makes them, padded to the widest on every axis."""
+    forms, letters = (max(inputs["chars"].shape[axis] for inputs in batches) for axis in (0, 1))
+    length = max(inputs["mask"].shape[1] for inputs in batches)
+    made = []
+    for inputs in batches:
+        more, short = length - inputs["mask"].shape[1], forms - len(inputs["rows"])
+        padded = {
+            "rows": wider(inputs["rows"], (0, short)),
+            "chars": wider(inputs["chars"], (0, letters - inputs["chars"].shape[1], 0, short)),
+            "where": wider(inputs["where"], (0, more)),
+            "mask": wider(inputs["mask"], (0, more)),
+            "lengths": inputs["lengths"],
+        }
+        if "words" in inputs:
+            padded["words"] = wider(inputs["words"], (0, more), value=BOUNDARY)
+        made.append(padded)
+    return made
+
+
+def wider(x: Tensor, by: tuple[int, ...], value: int = 0) -> Tensor:
+    """:func:`~torch.nn.functional.pad`, without a copy where there is nothing to add."""
+    return pad(x, by, value=value) if any(by) else x

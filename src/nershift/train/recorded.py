@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from nershift.nn.bidirectional import fast_kernels
 from nershift.nn.crf.decoder import CRFDecoder
@@ -25,13 +24,12 @@ from nershift.nn.encoder import Encoder
 from nershift.nn.graphs import own_stream, record
 from nershift.nn.label_aware.decoder import LabelAwareDecoder
 from nershift.nn.model import Batch
-from nershift.nn.recurrent import RecurrentEncoder
+from nershift.nn.recurrent import RecurrentEncoder, alike, wider
 from nershift.nn.shared_private import SharedPrivateEncoder
 from nershift.nn.side_by_side import SideBySideEncoder
 from nershift.nn.softmax import SoftmaxDecoder
 from nershift.nn.transformer import TransformerEncoder
 from nershift.nn.words import WordTable
-from nershift.text.counts import BOUNDARY
 from nershift.text.rounding import Rounding
 from nershift.train.optim import RECORDED
 from nershift.train.phase import MixedPhase, Phase
@@ -126,8 +124,7 @@ class Recorder:
     def step(self, batches: Mapping[str, Batch]) -> dict[str, Tensor]:
         batches = _alike(batches)
         tensors = [tensor for batch in batches.values() for tensor in _tensors(batch)]
-        shape = tuple((name, len(batch), *batch.mask.shape) for name, batch in batches.items())
-        key = (shape, tuple(tensor.shape for tensor in tensors))
+        key = (*batches, *(tensor.shape for tensor in tensors))
         take = self.takes.get(key)
         if take is None and key in self.takes and self._room():
             take = self.takes[key] = self._record(batches)
@@ -163,32 +160,16 @@ class Recorder:
 
 def _alike(batches: Mapping[str, Batch]) -> dict[str, Batch]:
     """The same batches padded to one shape, with lengths worked out where they are; sub-words have none."""
-    inputs = [batch.inputs for batch in batches.values()]
-    if any("rows" not in part for part in inputs):
+    if any("rows" not in batch.inputs for batch in batches.values()):
         return dict(batches)
-    forms, letters = (max(part["chars"].shape[axis] for part in inputs) for axis in (0, 1))
-    length = max(part["mask"].shape[1] for part in inputs)
     made = {}
-    for name, batch in batches.items():
-        own = batch.inputs
-        more = length - batch.mask.shape[1]
-        short, narrow = forms - len(own["rows"]), letters - own["chars"].shape[1]
-        padded = {
-            "rows": _wider(own["rows"], (0, short)),
-            "chars": _wider(own["chars"], (0, narrow, 0, short)),
-            "where": _wider(own["where"], (0, more)),
-            "mask": _wider(batch.mask, (0, more)),
-            "lengths": batch.mask.sum(1),
-        }
-        if "words" in own:
-            padded["words"] = _wider(own["words"], (0, more), value=BOUNDARY)
-        tags = None if batch.tags is None else _wider(batch.tags, (0, more))
-        made[name] = replace(batch, inputs=padded, tags=tags)
+    padded = alike([batch.inputs for batch in batches.values()])
+    for (name, batch), inputs in zip(batches.items(), padded, strict=True):
+        tags = batch.tags
+        if tags is not None:
+            tags = wider(tags, (0, inputs["mask"].shape[1] - tags.shape[1]))
+        made[name] = replace(batch, inputs=inputs | {"lengths": inputs["mask"].sum(1)}, tags=tags)
     return made
-
-
-def _wider(x: Tensor, by: tuple[int, ...], value: int = 0) -> Tensor:
-    return pad(x, by, value=value) if any(by) else x
 
 
 def _tensors(batch: Batch) -> list[Tensor]:

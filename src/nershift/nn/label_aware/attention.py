@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nershift.nn.lookup import look_up
+
 _BLOCK = 8  # positions at a time: no later label is looked at, and what is looked at stays in the cache
 _BLOCK_CUDA = 64  # there launches cost more than arithmetic
 
@@ -65,11 +67,6 @@ def _blocks(where: Tensor, first: int) -> list[tuple[slice, int]]:
     return [(slice(r, min(r + size, rows)), first + min(r + size, rows)) for r in range(0, rows, size)]
 
 
-def _look_up(nodes: Tensor, where: Tensor) -> Tensor:
-    """``nodes[where]``, row by row."""
-    return nodes.index_select(0, where.flatten()).unflatten(0, where.shape)
-
-
 class _Attend(torch.autograd.Function):
     """Saves the shares alone; the states are looked up again for the gradient."""
 
@@ -81,7 +78,7 @@ class _Attend(torch.autograd.Function):
         n = where.shape[2]
         later = torch.ones(n, n, dtype=torch.bool, device=where.device).triu(1)[first:]  # [R, n]
         for rows, seen in _blocks(where, first):
-            states = _look_up(nodes, where[:, rows, :seen])  # [B, r, seen, D]
+            states = look_up(nodes, where[:, rows, :seen])  # [B, r, seen, D]
             total = scores[:, rows, :seen] + (states @ query[:, rows, :, None])[..., 0]
             part = total.masked_fill(later[rows, :seen], float("-inf")).softmax(-1)
             shares[:, rows, :seen] = part
@@ -100,7 +97,7 @@ class _Attend(torch.autograd.Function):
         )
         for rows, seen in _blocks(where, ctx.first):
             at = where[:, rows, :seen]
-            states, part = _look_up(nodes, at), shares[:, rows, :seen]
+            states, part = look_up(nodes, at), shares[:, rows, :seen]
             moved = d_shares[:, rows, :seen] + (states @ d_means[:, rows, :, None])[..., 0]
             moved = part * (moved - (part * moved).sum(-1, keepdim=True))  # gradient of the scores
             d_scores[:, rows, :seen] = moved

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from nershift.nn.graphs import own_stream, record
-from nershift.nn.label_aware.search import Autoregressive, best_legal, improved
+from nershift.nn.label_aware.search import Autoregressive, exact_pass, rough_pass
 
 _MOST = 16  # shapes that a decoder keeps recordings of
 _ROUNDS = 2  # rough passes; here an exact one takes hardly longer
@@ -37,19 +37,16 @@ class Replayed:
     def begin(self) -> None:
         """The guess, after rough passes."""
         self.reading = self.tagger.read(self.states, self.mask)
-        guess = self.tagger.guess(self.states).masked_fill(~self.mask, 0)
-        self.tags.copy_(improved(self.tagger, self.reading, guess, _ROUNDS))
+        tags = self.tagger.guess(self.states).masked_fill(~self.mask, 0)
+        for _ in range(_ROUNDS):
+            tags = rough_pass(self.tagger, self.reading, tags)
+        self.tags.copy_(tags)
         self.settled.zero_()
 
     def settle(self) -> None:
         """One exact pass: every sentence is settled up to the first tag that changes."""
-        mask, length = self.mask, self.mask.shape[1]
-        open_ = mask & (torch.arange(length, device=mask.device) >= self.settled[:, None])
-        scores = self.tagger.log_probabilities(self.reading, self.tags, wanted=open_)
-        found = best_legal(self.tagger, scores, self.tags, mask, open_, 0)
-        wrong = found != self.tags
-        places = torch.where(wrong.any(1), wrong.int().argmax(1) + 1, length)
-        lengths = mask.sum(1)
+        found, places = exact_pass(self.tagger, self.reading, self.tags, self.settled)
+        lengths = self.mask.sum(1)
         self.tags.copy_(found)
         self.settled.copy_(torch.minimum(places, lengths))
         self.left.copy_((self.settled < lengths).any())

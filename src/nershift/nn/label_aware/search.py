@@ -83,14 +83,9 @@ def fixed_point(
         at = torch.tensor(rows, device=mask.device)
         part, known = reading.of(at, last), tags[at, :last]
         done = torch.tensor([settled[b] for b in rows], device=mask.device)
-        open_ = part.mask & (torch.arange(last, device=mask.device) >= done[:, None])  # [A, last]
-        scores = tagger.log_probabilities(part, known, first, last, open_)
-        found = best_legal(tagger, scores, known, part.mask, open_, first)
-        wrong = found != known
-        tags[at, :last] = found
+        tags[at, :last], places = exact_pass(tagger, part, known, done, first)
         # One wait a pass: everything that the next one needs to know.
-        places = torch.where(wrong.any(1), wrong.int().argmax(1) + 1, last).tolist()
-        for b, place in zip(rows, places, strict=True):
+        for b, place in zip(rows, places.tolist(), strict=True):
             settled[b], passes[b] = min(place, lengths[b]), passes[b] + 1
     return Greedy(tags, torch.tensor(passes), roughly)
 
@@ -102,12 +97,13 @@ def _improved(tagger: Autoregressive, reading: Reading, tags: Tensor, rounds: in
     """
     mask, count = reading.mask, torch.full((len(tags),), rounds)
     if _waits_cost(mask):
-        return improved(tagger, reading, tags, rounds), count
+        for _ in range(rounds):
+            tags = rough_pass(tagger, reading, tags)
+        return tags, count
     rows, tags, count = torch.arange(len(tags)), tags.clone(), torch.zeros_like(count)
     for _ in range(rounds):
         part, known = reading.of(rows, mask.shape[1]), tags[rows]
-        scores = tagger.log_probabilities(part, known, memory=MEMORY)
-        found = best_legal(tagger, scores, known, part.mask, part.mask, 0)
+        found = rough_pass(tagger, part, known)
         tags[rows], count[rows] = found, count[rows] + 1
         rows = rows[(found != known).any(1)]
         if not len(rows):
@@ -115,13 +111,25 @@ def _improved(tagger: Autoregressive, reading: Reading, tags: Tensor, rounds: in
     return tags, count
 
 
-def improved(tagger: Autoregressive, reading: Reading, tags: Tensor, rounds: int) -> Tensor:
-    """The guess after so many rough passes."""
-    mask = reading.mask
-    for _ in range(rounds):
-        scores = tagger.log_probabilities(reading, tags, memory=MEMORY)
-        tags = best_legal(tagger, scores, tags, mask, mask, 0)
-    return tags
+def rough_pass(tagger: Autoregressive, reading: Reading, tags: Tensor) -> Tensor:
+    """A better guess than ``tags``, from the few labels before each position."""
+    scores = tagger.log_probabilities(reading, tags, memory=MEMORY)
+    return best_legal(tagger, scores, tags, reading.mask, reading.mask, 0)
+
+
+def exact_pass(
+    tagger: Autoregressive, reading: Reading, known: Tensor, settled: Tensor, first: int = 0
+) -> tuple[Tensor, Tensor]:
+    """Tags ``[A, n]`` of the positions from ``settled [A]`` on, given ``known``, and how many are right now, ``[A]``.
+
+    ``first`` is the least of ``settled``, or less.
+    """
+    n = known.shape[1]
+    open_ = reading.mask & (torch.arange(n, device=known.device) >= settled[:, None])  # [A, n]
+    scores = tagger.log_probabilities(reading, known, first, n, open_)
+    found = best_legal(tagger, scores, known, reading.mask, open_, first)
+    wrong = found != known
+    return found, torch.where(wrong.any(1), wrong.int().argmax(1) + 1, n)
 
 
 def _waits_cost(mask: Tensor) -> bool:
