@@ -40,25 +40,26 @@ def attend_recent(recent: Tensor, query: Tensor, scores: Tensor) -> tuple[Tensor
     """
     n, depth = recent.shape[1], recent.shape[2] - 1
     far, near = recent[:, depth:, depth], recent[:, :, :depth]  # [B, n - M + 1, D], [B, n, M - 1, D]
-    at, i, k, d = _band(n, depth, scores.device)
+    later, nearby, i, k, d = _band(n, depth, scores.device)
     total = scores.clone()
     total[:, :, : n - depth] += query @ far.transpose(1, 2)
     total[:, i, k] = scores[:, i, k] + (near @ query[..., None])[:, i, d, 0]
-    shares = total.masked_fill(at, float("-inf")).softmax(-1)
+    shares = total.masked_fill(later, float("-inf")).softmax(-1)
     band = torch.zeros_like(scores[:, :, :depth])
     band[:, i, d] = shares[:, i, k]
-    further = shares.clone()
-    further[:, i, k] = 0.0
-    return shares, further[:, :, : n - depth] @ far + (band[:, :, None] @ near)[:, :, 0]
+    further = shares.masked_fill(nearby, 0.0)[:, :, : n - depth]
+    return shares, further @ far + (band[:, :, None] @ near)[:, :, 0]
 
 
 @lru_cache(maxsize=512)
-def _band(n: int, depth: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Which (position, label) lie behind the position ``[n, n]``, and position, label, distance of those nearby."""
+def _band(n: int, depth: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Labels behind a position, and those nearby, ``[n, n]`` each; position, label and distance of the latter."""
     i, d = torch.meshgrid(torch.arange(n), torch.arange(depth), indexing="ij")
     there = i >= d
-    later = torch.ones(n, n, dtype=torch.bool).triu(1)
-    return later.to(device), i[there].to(device), (i - d)[there].to(device), d[there].to(device)
+    pairs = torch.ones(n, n, dtype=torch.bool)
+    parts = pairs.triu(1), pairs.tril() & ~pairs.tril(-depth), i[there], (i - d)[there], d[there]
+    later, nearby, i, k, d = (part.to(device) for part in parts)
+    return later, nearby, i, k, d
 
 
 def _blocks(where: Tensor, first: int) -> list[tuple[slice, int]]:
