@@ -4,7 +4,7 @@ Rows come from a vector file (``glove.100d.txt`` by default) or, with ``--encode
 table, whose rows fit all languages. Runs with these files give the results of the whole ones on these corpora.
 
     python benchmarks/word_vectors.py --out FILE.gz [--vectors FILE] CORPUS …
-    python benchmarks/word_vectors.py --out multilingual.100d.txt.gz --encoder multilingual \\
+    python benchmarks/word_vectors.py --out multilingual.256d.txt.gz --encoder multilingual --size 256 \\
         conll2003_en conll2002_es conll2002_nl
 """
 

@@ -91,6 +91,7 @@ class TrainConfig:
     clip: float = 5.0  # global gradient norm; 0: off
     batch_size: int = 32
     accumulate: int = 1  # batches a step
+    longest: int = 256  # tokens; longer sentences are trained on in parts; 0: never in parts
     balance: float = 0.0  # corpora taking turns: batches an epoch, at least this share of the largest's
     epochs: int = 30
     max_steps: int = 0  # stop after so many steps; 0: epochs decide

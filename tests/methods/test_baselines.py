@@ -214,3 +214,14 @@ def test_wpz_settles_its_prototypes_on_all_target_sentences(
     torch.testing.assert_close(
         decoder.project.weight[tag] / 2, torch.stack(rows).mean(0), rtol=1e-4, atol=1e-5
     )
+
+
+def test_methods_train_on_long_sentences_in_parts(make_method: Make, homogeneous: list[Corpus]) -> None:
+    *sources, target = homogeneous
+    longest = max(len(s) for s in target.train) - 1
+    feeds = {
+        n: make_method("in_domain", sources, target, {"train": {"longest": n}}).train(None).feeds["target"]
+        for n in (0, longest)
+    }
+    assert [len(s) for s in feeds[0].sentences] == [len(s) for s in target.train]
+    assert max(len(s) for s in feeds[longest].sentences) <= longest < max(len(s) for s in target.train)

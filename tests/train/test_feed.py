@@ -8,7 +8,7 @@ import torch
 
 from nershift.config import Config, TrainConfig, build
 from nershift.data.corpus import Corpus
-from nershift.data.spans import Sentence
+from nershift.data.spans import Sentence, in_parts
 from nershift.errors import DataError, SetupError
 from nershift.nn.build import make_encoder
 from nershift.nn.decoders import make_decoder
@@ -120,3 +120,13 @@ def test_randomness_is_named() -> None:
     first = torch.rand(3)
     seed_torch(1, "x")
     assert torch.equal(torch.rand(3), first)
+
+
+@pytest.mark.parametrize("longest", [1, 3, 4, 100])
+def test_long_sentences_are_trained_on_in_parts(longest: int) -> None:
+    sentence = Sentence.of("abcdefghij", [(1, 4, "X"), (6, 7, "Y"), (9, 10, "X")])
+    parts = in_parts(sentence, longest)
+    assert "".join(token for part in parts for token in part.tokens) == "abcdefghij"
+    assert [p.mention(s) for p in parts for s in p.spans] == [sentence.mention(s) for s in sentence.spans]
+    assert max(len(p) for p in parts[:-1] or [()]) <= max(longest + 2, 3)  # no entity is cut
+    assert (parts == [sentence]) == (longest >= len(sentence))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from nershift.bench.cells import Cell
+from nershift.bench.crosslm import SUPERVISED
 from nershift.bench.laner_cells import CROSSNER, ENCODERS, HEADS, MIT, SOURCE, cell, column, targets_of
 from nershift.bench.laner_steps import (
     ABLATION_TARGETS,
@@ -16,7 +18,6 @@ from nershift.bench.laner_steps import (
     step_cells,
 )
 from nershift.bench.tables import Table
-from nershift.config import merge
 
 AI_TYPES = (
     "field", "task", "product", "algorithm", "researcher", "metrics", "university", "country", "programlang",
@@ -51,15 +52,14 @@ def _table3(columns: Sequence[str], seeds: Sequence[int]) -> list[Cell]:
 
 
 def _table2(columns: Sequence[str], seeds: Sequence[int]) -> list[Cell]:
-    glove = {"encoder": {"words": {"vectors": "glove.100d.txt"}}}
-    lstm = merge(glove, {"preset": "crosslm", "train": {"patience": 10}, "pretrain": {"epochs": 10}})
+    """The rows without a transformer are trained as in CrossLM's own tables."""
     cells = [
-        Cell("laner-table2", "finetune", t, SOURCE, s, lstm, row="LSTM-CRF", joint=False)
+        Cell("laner-table2", *_recurrent("finetune", t, s), row="LSTM-CRF", joint=False)
         for t in targets_of(columns)
         for s in seeds
     ]
     cells += [
-        Cell("laner-table2", "crosslm", t, SOURCE, s, glove, row="crosslm")
+        Cell("laner-table2", *_recurrent("crosslm", t, s), row="crosslm")
         for t in targets_of([c for c in columns if c in CROSSNER])
         for s in seeds
     ]
@@ -70,6 +70,11 @@ def _table2(columns: Sequence[str], seeds: Sequence[int]) -> list[Cell]:
         for s in seeds
     ]
     return cells
+
+
+def _recurrent(row: str, target: str, seed: int) -> tuple[str, str, tuple[str, ...], int, Mapping[str, Any]]:
+    method, config = SUPERVISED[row]
+    return method, target, SOURCE, seed, config
 
 
 def _table4(seeds: Sequence[int]) -> list[Cell]:

@@ -93,6 +93,30 @@ class Sentence:
         return " ".join(self.tokens), tuple(offsets)
 
 
+def in_parts(sentence: Sentence, longest: int) -> list[Sentence]:
+    """The sentence in parts of at most ``longest`` tokens, or a little more where an entity would be cut.
+
+    Example:
+        >>> [s.tokens for s in in_parts(Sentence.of("a b c d e".split(), [(1, 3, "X")]), 2)]
+        [('a', 'b', 'c'), ('d', 'e')]
+    """
+    parts, start, spans = list[Sentence](), 0, list(sentence.spans)
+    while len(sentence) - start > longest:
+        inside = (s.end for s in spans if s.start < start + longest < s.end)
+        end = next(inside, start + longest)
+        parts.append(_part(sentence, start, end))
+        start = end
+    return [*parts, _part(sentence, start, len(sentence))] if parts else [sentence]
+
+
+def _part(sentence: Sentence, start: int, end: int) -> Sentence:
+    """The tokens ``start`` to ``end``, which cut no span, without the running text."""
+    spans = [
+        replace(s, start=s.start - start, end=s.end - start) for s in sentence.spans if start <= s.start < end
+    ]
+    return Sentence(sentence.tokens[start:end], tuple(spans), place=sentence.place)
+
+
 def by_length(sentences: Sequence[Sentence], batch_size: int) -> Iterator[list[int]]:
     """Indices of non-empty sentences in batches of like length."""
     order = sorted((i for i, s in enumerate(sentences) if len(s)), key=lambda i: len(sentences[i]))

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from nershift.config import Config, TrainConfig
 from nershift.data.corpus import Corpus
 from nershift.data.labels import LabelSpace
-from nershift.data.spans import Sentence
+from nershift.data.spans import Sentence, in_parts
 from nershift.errors import SetupError
 from nershift.nn.build import make_encoder
 from nershift.nn.decoders import Decoder, make_decoder
@@ -146,6 +146,8 @@ class Method:
         return self.new_model([s for c in self.setup.sources for s in c.train], spaces)
 
     def feed(self, model: TaggingModel, key: str, sentences: Sequence[Sentence], config: TrainConfig) -> Feed:
+        if config.longest:
+            sentences = [part for s in sentences for part in in_parts(s, config.longest)]
         return Feed(model, key, sentences, config.batch_size, self.config.seed)
 
     def source_feeds(self, model: TaggingModel, config: TrainConfig) -> dict[str, Feed]:

@@ -23,7 +23,6 @@ from nershift.nn.recurrent import RecurrentEncoder
 from nershift.nn.shared_private import make_pair, shared_size, sized
 from nershift.storage import save_tensors
 from nershift.text.surfaces import Vocabulary
-from nershift.train.feed import Feed
 from nershift.train.phase import Phase
 from nershift.train.seeding import seed_torch
 
@@ -177,8 +176,8 @@ class AutoDATNet(Method):
         if SOURCE in models:
             keys = self.source_keys()
             for corpus in self.setup.sources:
-                feeds[f"{SOURCE} {corpus.name}"] = Feed(
-                    models[SOURCE], keys[corpus.name], corpus.train, config.batch_size, seed
+                feeds[f"{SOURCE} {corpus.name}"] = self.feed(
+                    models[SOURCE], keys[corpus.name], corpus.train, config
                 )
         dev = [(TARGET, self.target.splits.get("dev", ()))]
         phase = DualPhase("train", ours, config, feeds, seed, dev, settings=self._settings(SOURCE in models))
