@@ -294,3 +294,14 @@ def test_an_encoder_whose_weights_lack_some_is_refused(tmp_path: Path) -> None:
     save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ConfigError, match=r"its weights lack encoder\.layer\.1"):
         load_pretrained(str(folder))
+
+
+def test_relative_positions_are_counted_where_the_weights_are(folders: dict[str, Path]) -> None:
+    """Some versions of transformers hand in positions on the CPU wherever the weights are."""
+    encoder = _encoder(folders["mpnet"])
+    inner = encoder.model.encoder
+    at = torch.arange(7)
+    expected = type(inner).relative_position_bucket(at[None] - at[:, None], num_buckets=32)
+    assert torch.equal(inner.relative_position_bucket(at[None] - at[:, None], num_buckets=32), expected)
+    moved = inner.to("meta").relative_position_bucket(at[None] - at[:, None], num_buckets=32)
+    assert (moved.device.type, moved.shape) == ("meta", expected.shape)

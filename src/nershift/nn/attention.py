@@ -1,11 +1,14 @@
-"""Which attention kernels a transformer encoder uses."""
+"""How attention of a transformer encoder runs on a GPU: by which kernels, with positions counted where."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 _KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
@@ -18,3 +21,25 @@ def steady_kernels(x: Tensor) -> AbstractContextManager[Any]:
     batches of text nearly every step meets a new one, and planning takes longer than the step.
     """
     return sdpa_kernel(_KERNELS) if x.is_cuda else nullcontext()
+
+
+def positions_where_the_weights_are(model: nn.Module) -> None:
+    """Let MPNet count its relative positions on the GPU.
+
+    Versions of transformers that count them on the CPU copy them in every step, and such a step cannot be recorded.
+    """
+    for module in model.modules():
+        bias, count = (
+            getattr(module, name, None) for name in ("relative_attention_bias", "relative_position_bucket")
+        )
+        if isinstance(bias, nn.Embedding) and callable(count):
+            setattr(module, "relative_position_bucket", partial(_buckets, bias, count))  # noqa: B010 - not a weight
+
+
+def _buckets(bias: nn.Embedding, count: Callable[..., Tensor], positions: Tensor, **settings: int) -> Tensor:
+    """``count`` of positions ``[rows, columns]``, each its column minus its row."""
+    device = bias.weight.device
+    if positions.device != device:
+        rows, columns = positions.shape
+        positions = torch.arange(columns, device=device) - torch.arange(rows, device=device)[:, None]
+    return count(positions, **settings)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from nershift.config import EncoderConfig, build, to_dict
 from nershift.errors import ConfigError, MissingExtraError
-from nershift.nn.attention import steady_kernels
+from nershift.nn.attention import positions_where_the_weights_are, steady_kernels
 from nershift.nn.chars import CharCNN
 from nershift.nn.encoder import Encoder
 from nershift.nn.lookup import look_up
@@ -104,6 +104,7 @@ class TransformerEncoder(Encoder):
         self.room = self._room()
         self.frame = Frame(self.before, self.after, self.pad, unknown, self.room, config.transformer.overlap)
         self.rounding: Rounding | None = None
+        positions_where_the_weights_are(model)
         self._freeze()
         self.forget()
 
