@@ -15,6 +15,7 @@ from nershift.data.corpus import Corpus
 from nershift.data.spans import Sentence
 from nershift.errors import ConfigError
 from nershift.methods.base import TARGET
+from nershift.nn import attention
 from nershift.nn.build import make_encoder
 from nershift.nn.decoders import make_decoder
 from nershift.nn.model import TaggingModel
@@ -305,3 +306,17 @@ def test_relative_positions_are_counted_where_the_weights_are(folders: dict[str,
     assert torch.equal(inner.relative_position_bucket(at[None] - at[:, None], num_buckets=32), expected)
     moved = inner.to("meta").relative_position_bucket(at[None] - at[:, None], num_buckets=32)
     assert (moved.device.type, moved.shape) == ("meta", expected.shape)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_recorded_step_sees_the_same_padding(
+    folders: dict[str, Path], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = _encoder(folders[kind])
+    encoder.model.set_attn_implementation("eager")
+    rows = [["cats", "sat"], ["a", "longer", "row", "of", "words"]]
+    expected = _states(encoder, rows)
+    told = []
+    monkeypatch.setattr(attention, "_recording", lambda: told.append(kind) or True)
+    torch.testing.assert_close(_states(encoder, rows), expected)
+    assert told

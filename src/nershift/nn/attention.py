@@ -23,6 +23,24 @@ def steady_kernels(x: Tensor) -> AbstractContextManager[Any]:
     return sdpa_kernel(_KERNELS) if x.is_cuda else nullcontext()
 
 
+def padding(model: Any, mask: Tensor) -> Tensor:
+    """What the model is told of padding, given ``mask [N, S]``: the mask itself or, for attention without a kernel of
+    its own in a step that is being recorded, what is to be added to the scores ``[N, 1, 1, S]``.
+
+    Versions of transformers that make the latter with a number from the CPU cannot be recorded.
+    """
+    eager = getattr(model.config, "_attn_implementation", "") == "eager"
+    return _added(mask, model.dtype) if eager and _recording() else mask
+
+
+def _recording() -> bool:
+    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+
+
+def _added(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    return (1.0 - mask[:, None, None].to(dtype)) * torch.finfo(dtype).min
+
+
 def positions_where_the_weights_are(model: nn.Module) -> None:
     """Let MPNet count its relative positions on the GPU.
 

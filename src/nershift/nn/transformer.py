@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from nershift.config import EncoderConfig, build, to_dict
 from nershift.errors import ConfigError, MissingExtraError
-from nershift.nn.attention import positions_where_the_weights_are, steady_kernels
+from nershift.nn.attention import padding, positions_where_the_weights_are, steady_kernels
 from nershift.nn.chars import CharCNN
 from nershift.nn.encoder import Encoder
 from nershift.nn.lookup import look_up
@@ -178,7 +178,7 @@ class TransformerEncoder(Encoder):
     def forward(self, **inputs: Tensor) -> Tensor:
         with steady_kernels(inputs["input_ids"]):
             hidden = self.model(
-                input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]
+                input_ids=inputs["input_ids"], attention_mask=padding(self.model, inputs["attention_mask"])
             ).last_hidden_state  # [N, S, H]
         states = look_up(hidden.flatten(0, 1), inputs["where"])  # [B, L, H]
         if self.chars is not None:
