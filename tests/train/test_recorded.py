@@ -210,6 +210,21 @@ def test_methods_record_their_steps(
     assert not [w for w in recwarn if "not recorded" in str(w.message)]
 
 
+@needs_gpu
+@pytest.mark.parametrize("method", ["finetune", "laner"])
+@pytest.mark.parametrize("kind", ["bert", "distilbert", "mpnet"])
+def test_transformers_record_their_steps(
+    kind: str, method: str, make_corpus: MakeCorpus, tmp_path: Path, recwarn: Any
+) -> None:
+    phase = {"precision": "bf16", "batch_size": 8, "epochs": 4, "clip": 1.0, "schedule": "linear"}
+    name = str(make_encoder_folder(kind, tmp_path / "encoder"))
+    encoder = {"kind": "transformer", "transformer": {"name": name}, "chars": {"use": True}}
+    config = {"device": "cuda", "encoder": encoder, "train": phase, "pretrain": phase}
+    sources = [make_corpus("news", train=60)]
+    run.transfer(method, make_corpus("clinic", train=60), sources, out=tmp_path / "run", config=config)
+    assert not [w for w in recwarn if "not recorded" in str(w.message)]
+
+
 def test_a_step_that_cannot_be_recorded_runs_as_it_is(
     make_corpus: MakeCorpus,
     tiny: dict[str, Any],

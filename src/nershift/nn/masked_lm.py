@@ -11,7 +11,7 @@ from torch.nn.functional import gelu, linear
 
 from nershift.config import CharsConfig, EncoderConfig, TransformerConfig
 from nershift.errors import ConfigError
-from nershift.nn.transformer import TransformerEncoder, find_encoder, load_pretrained
+from nershift.nn.transformer import TransformerEncoder, find_encoder, load_pretrained, quiet_transformers
 from nershift.text.surfaces import Vocabulary
 
 # Where families of encoders keep the head's dense layer, its normalisation and the bias of each sub-word.
@@ -82,7 +82,8 @@ def _with_head(name: str, base: Any) -> tuple[Any, bool]:
     from transformers import AutoModelForMaskedLM
 
     try:
-        whole, told = AutoModelForMaskedLM.from_pretrained(name, output_loading_info=True)
+        with quiet_transformers():  # a head that lacks is made, and the log says so
+            whole, told = AutoModelForMaskedLM.from_pretrained(name, output_loading_info=True)
     except ValueError:  # a family without a head of its own
         return None, True
     if _head_of(whole) is None:

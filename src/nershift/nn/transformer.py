@@ -51,7 +51,7 @@ def load_pretrained(name: str, folder: str | None = None) -> tuple[Any, Any]:
         return made
 
     try:
-        with _quiet_transformers():
+        with quiet_transformers():
             config = AutoConfig.from_pretrained(folder or name)
             # Tokenizers that mark the space before a word need to be told that words come one by one.
             tokenizer = AutoTokenizer.from_pretrained(folder or name, use_fast=True, add_prefix_space=True)
@@ -75,7 +75,7 @@ def load_pretrained(name: str, folder: str | None = None) -> tuple[Any, Any]:
 
 
 @contextmanager
-def _quiet_transformers() -> Iterator[None]:
+def quiet_transformers() -> Iterator[None]:
     """No report of weights that are there beside those needed; ones that lack are an error of ours."""
     from transformers.utils import logging
 
