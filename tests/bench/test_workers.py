@@ -15,7 +15,7 @@ from nershift.bench import jobs, workers
 from nershift.bench.cells import Cell, read_result
 from nershift.bench.jobs import Failure, out_of_memory, run_cell, run_job, run_pretraining
 from nershift.bench.plan import Job
-from nershift.bench.pool import run_grid
+from nershift.bench.pool import run_grid, workers_that_fit
 from nershift.bench.workers import _NO_FORK, Workers
 from nershift.data.builtin import builtin_corpus
 from nershift.data.formats import write_corpus
@@ -175,3 +175,14 @@ def test_a_worker_whose_grid_was_killed_ends_without_a_word(
     line = Line()
     workers._work(line, False, torch.get_num_threads(), dict(os.environ), {}, tmp_path, tmp_path)
     assert line.asked == len(ran) == 1
+
+
+@pytest.mark.parametrize(("free", "asked", "expected"), [(100, None, 10), (100, 4, 4), (5, 8, 1)])
+def test_no_more_workers_than_fit_the_gpu(
+    free: int, asked: int | None, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sysconf", lambda name: 2**20)  # 1,024 GiB
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free * 2**30, 0))
+    assert workers_that_fit(asked, 10.0, 4.0) == expected

@@ -264,9 +264,11 @@ TABLES = [
             "test-oracle: the best epoch chosen with a look at test, as others report; for comparison only.",
         ),
         average=False,
+        ours="DATNet-F",
         seeds=SEEDS,
         parts=("", "(test-oracle)"),
         value=_with_oracle,
+        best=True,
     ),
     Table(
         "datnet-table3",
@@ -281,6 +283,7 @@ TABLES = [
         },
         _SUBSTITUTES,
         average=False,
+        ours="DATNet-F",
         seeds=SEEDS,
     ),
     Table(
@@ -300,6 +303,8 @@ TABLES = [
             "The paper's figures are best runs where Table 2 has them; three of them are not legible in our copy.",
         ),
         average=False,
+        ours=DAT_F,
+        best=True,
     ),
     Table(
         "datnet-table5",

@@ -21,10 +21,8 @@ from nershift.bench.workers import Workers
 from nershift.storage import write_text
 
 TRIES = 2
-_GIB = {
-    False: 2.5,
-    True: 4.0,
-}  # that a run may take, of the GPU's memory and of main memory; with a transformer
+# GiB that a run may take of the GPU's memory, recorded steps included, and of main memory; with a transformer.
+_GIB = {False: (5.0, 2.5), True: (10.0, 4.0)}
 HALVINGS = 3  # times that a job's batches are halved when it runs out of memory even alone
 
 
@@ -57,16 +55,15 @@ class Outcome:
     left: int = 0
 
 
-def workers_that_fit(asked: int | None, gib_each: float) -> int:
+def workers_that_fit(asked: int | None, gpu_gib: float, main_gib: float) -> int:
     """As many as were asked for, or one a core, as far as memory goes."""
     import torch
 
     count = asked or os.cpu_count() or 1
     if torch.cuda.is_available():
-        free = torch.cuda.mem_get_info()[0] / 2**30
-        count = min(count, max(1, int(free / gib_each)))
+        count = min(count, int(torch.cuda.mem_get_info()[0] / 2**30 / gpu_gib))
     pages = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
-    return max(1, min(count, int(pages / gib_each)))
+    return max(1, min(count, int(pages / main_gib)))
 
 
 def run_grid(
@@ -97,7 +94,7 @@ def run_grid(
     deadline = time.monotonic() + 60 * minutes if minutes else float("inf")
     if pool is None:
         each = max(_GIB["transformer" in job.cell.config.get("encoder", {})] for job in jobs)
-        made: Pool = Workers(min(workers_that_fit(workers, each), len(jobs)), results, work)
+        made: Pool = Workers(min(workers_that_fit(workers, *each), len(jobs)), results, work)
     else:
         made = pool(workers, results, work)
     with made as places, _Bar(jobs, places.count, quiet) as bar:
