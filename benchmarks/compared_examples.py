@@ -8,6 +8,7 @@ The runs must have one test split. First come sentences that the last run alone 
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -17,6 +18,9 @@ from rich.console import Console
 from nershift import Sentence
 from nershift.errors import SetupError
 from nershift.run import Run
+
+# Which runs have a sentence right: the last alone, some others too, not the last, all but the last.
+ALONE, OTHERS_TOO, NOT, WRONG = range(4)
 
 
 def main() -> None:
@@ -29,7 +33,7 @@ def main() -> None:
     if options.out:
         options.out.write_text(text, encoding="utf-8")
     else:
-        Console().print(text, markup=False)
+        Console().print(text, markup=False, soft_wrap=True)
 
 
 def compare(folders: Mapping[str, str], limit: int) -> str:
@@ -44,17 +48,23 @@ def compare(folders: Mapping[str, str], limit: int) -> str:
     for _, i in places[:limit]:
         rows = [("gold", gold[i]), *((name, tagged[i]) for name, (_, tagged) in found.items())]
         parts.append("| | |\n|---|---|\n" + "".join(f"| {name} | {marked(s)} |\n" for name, s in rows))
-    return f"{len(places)} sentences are tagged differently.\n\n" + "\n".join(parts)
+    count = Counter(kind for kind, _ in places)
+    told = (
+        f"{len(places)} of {len(gold)} sentences are tagged differently; "
+        f"the last run alone is right in {count[ALONE]}, alone wrong in {count[WRONG]}."
+    )
+    return f"{told}\n\n" + "\n".join(parts)
 
 
 def _interest(
     i: int, gold: Sequence[Sentence], predicted: Sequence[Sequence[Sentence]]
 ) -> tuple[int, int] | None:
-    spans = [{(s.start, s.end, s.label) for s in tagged[i].spans} for tagged in predicted]
-    if all(found == spans[0] for found in spans):
+    if all(tagged[i].spans == predicted[0][i].spans for tagged in predicted):
         return None
-    right = [found == {(s.start, s.end, s.label) for s in gold[i].spans} for found in spans]
-    return (0 if right[-1] and not any(right[:-1]) else 1 if right[-1] else 2), i
+    *others, last = (tagged[i].spans == gold[i].spans for tagged in predicted)
+    if last:
+        return (OTHERS_TOO if any(others) else ALONE), i
+    return (WRONG if all(others) else NOT), i
 
 
 if __name__ == "__main__":
