@@ -1,6 +1,6 @@
 """Short runs on dev splits, by which settings of the DATNet and CrossLM tables were chosen; no test split is read.
 
-DATNet: conll2003_en → conll2002_es with 100 labelled sentences, batches of 16, a target batch in every step.
+DATNet: conll2003_en → conll2002_es with 100 labelled sentences, batches of 16, a target batch in every step, 100 axes.
 CrossLM: 3,000 sentences of conll2003_en, 600 of bionlp13cg, batches of 30, 250 dev sentences.
 
     python benchmarks/choices.py datnet|crosslm [--only NAME …] [--json FILE]
@@ -72,7 +72,7 @@ def main() -> None:
 
 def datnet(name: str, out: Path) -> dict[str, Any]:
     row, aligned, steps, settings = DATNET[name]
-    made = cell("", "conll2002_es", row, 1, aligned=aligned, shots=100)
+    made = cell("", "conll2002_es", row, 1, aligned=aligned, axes=100, shots=100)
     config = merge(merge(made.config, _BOTH), settings)
     config = merge(config, {"train": {"max_steps": steps, "epochs": 1000, "patience": 0}})
     target = load("conll2002_es")
