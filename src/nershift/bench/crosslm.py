@@ -142,7 +142,7 @@ def _figure8(seeds: Sequence[int]) -> list[Cell]:
     """The most of a varying text is what the smaller of the two has; what does not vary has that much too."""
     made = []
     for row, varying in VARYING.items():
-        for n in AMOUNTS if row == "both vary" else AMOUNTS[:-1]:  # where all is used, the three lines meet
+        for n in AMOUNTS:  # where all is used, the three lines meet in one run
             raw = tuple((d, f"{text}@{n if d in varying else AMOUNTS[-1]}") for d, text in RAW)
             made += [
                 Cell(
