@@ -111,7 +111,8 @@ def test_every_listed_table_has_distinct_cells_and_known_methods() -> None:
 
     for table in tables().values():
         cells = table.cells((1,))
-        assert len({c.key for c in cells}) == len({(*table.place(c),) for c in cells})
+        shared = 2 if table.name == "crosslm-fig8" else 0  # its three lines meet in one run
+        assert len({c.key for c in cells}) + shared == len({(*table.place(c),) for c in cells})
         for cell in cells:
             assert cell.method in methods()
             assert {cell.target, *cell.sources} <= set(catalog())

@@ -73,8 +73,8 @@ def predict_folder(
         )
         write = _write_lines if kind == ".jsonl" else _write_tables
         return write(tagged.iter_batches(batch_size=None, batch_format="pyarrow"), out)
-    except ImportError:
-        raise MissingExtraError("ray[data]", "ray", "tagging on a Ray cluster") from None
+    except ImportError as error:  # of a part of Ray Data; the cause says which
+        raise MissingExtraError("ray[data]", "ray", "tagging on a Ray cluster") from error
     except ray.exceptions.RayError as error:
         raise _unwrapped(error, folder) from None
     finally:
