@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from looped import run_loop
 from torch import Tensor
 
 from nershift.config import merge
@@ -22,10 +23,8 @@ from nershift.nn.joint import JointBatch
 from nershift.nn.recurrent import RecurrentEncoder
 from nershift.nn.shared_private import SharedPrivateEncoder, shared_part
 from nershift.run import transfer
-from nershift.train.journal import Journal
-from nershift.train.loop import Interrupted, Loop
+from nershift.train.loop import Interrupted
 from nershift.train.phase import Phase
-from nershift.train.processes import Processes
 from nershift.train.seeding import seed_torch
 
 Make = Callable[..., Any]
@@ -294,15 +293,6 @@ def test_presets_hold_what_the_paper_says(make_method: Make, corpora: tuple[Corp
     assert (config.encoder.recurrent.cell, config.encoder.recurrent.size) == ("lstm", 200)
     assert (config.train.lr, config.train.schedule, config.train.decay) == (1e-3, "inverse", 0.05)
     assert resolve("datnet", {"preset": "released"}).options["alpha"] == 0.5
-
-
-def run_loop(phase: Phase, folder: Path, stop_after: int | None = None) -> dict[str, Tensor]:
-    folder.mkdir(exist_ok=True)
-    with Processes("cpu") as processes, Journal(folder, quiet=True) as journal:
-        loop = Loop(phase, folder, processes, journal)
-        processes.stop_asked = lambda: loop.progress.step == stop_after  # type: ignore[method-assign]
-        loop.run()
-    return {n: p.detach().clone() for n, p in phase.model.named_parameters()}
 
 
 def test_a_resumed_run_ends_with_the_same_weights(phase_of: Make, tmp_path: Path) -> None:

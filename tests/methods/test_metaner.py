@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from looped import run_loop
 from torch import Tensor
 
 from nershift.data.corpus import Corpus
@@ -17,10 +18,8 @@ from nershift.methods.dann import AdversarialPhase
 from nershift.methods.metaner import DomainTasks, MetaPhase
 from nershift.nn.inner.gradients import meta_gradients
 from nershift.nn.inner.narrow import narrowed
-from nershift.train.journal import Journal
-from nershift.train.loop import Interrupted, Loop
+from nershift.train.loop import Interrupted
 from nershift.train.phase import Phase
-from nershift.train.processes import Processes
 from nershift.train.seeding import seed_torch
 
 Make = Callable[..., Any]
@@ -184,15 +183,6 @@ def test_accumulated_parts_add_up_to_their_mean(make_method: Make, homogeneous: 
     phase.gradients(phase.draw(0, 0, 1), Tensor.backward)
     for name, value in gradients(plain).items():
         torch.testing.assert_close(phase.model.get_parameter(name).grad, value, rtol=1e-4, atol=1e-6)
-
-
-def run_loop(phase: Phase, folder: Path, stop_after: int | None = None) -> dict[str, Tensor]:
-    folder.mkdir(exist_ok=True)
-    with Processes("cpu") as processes, Journal(folder, quiet=True) as journal:
-        loop = Loop(phase, folder, processes, journal)
-        processes.stop_asked = lambda: loop.progress.step == stop_after  # type: ignore[method-assign]
-        loop.run()
-    return {n: p.detach().clone() for n, p in phase.model.named_parameters()}
 
 
 @pytest.mark.parametrize("order", ["first", "second-fd"])

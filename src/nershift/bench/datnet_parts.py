@@ -9,7 +9,7 @@ from typing import Any
 from nershift.bench import datnet
 from nershift.bench.cells import Cell
 from nershift.bench.datnet import BASE, DAT_F, DAT_P, LANGUAGES, PRINTED_EPSILON, ROWS_3, SHOTS
-from nershift.bench.tables import Table
+from nershift.bench.tables import Table, on_dev
 
 TARGETS = ("conll2002_es", "wnut2016")
 _FIRST_AXES = 100  # of Spanish words, in what was asked before there were more of them
@@ -120,6 +120,8 @@ def _words(seeds: Sequence[int]) -> list[Cell]:
     ]
 
 
+_choice = partial(Table, average=False, seeds=(1,), value=on_dev)
+
 TABLES = [
     Table(
         "datnet-adversary",
@@ -146,9 +148,9 @@ TABLES = [
             "axes of the table.",
         ),
         average=False,
-        value=lambda metrics, part: metrics["dev"]["f1"],
+        value=on_dev,
     ),
-    Table(
+    _choice(
         "datnet-full",
         "DATNet with all labels: ε of all perturbations and the number of steps, F1 on dev",
         _full,
@@ -157,11 +159,8 @@ TABLES = [
             "Dev scores, by which the settings of Table 2 are chosen. Where no steps are told: 1,000, and 1,500 of 128 "
             "sentences for Spanish, whose words have 100 axes of the table.",
         ),
-        average=False,
-        seeds=(1,),
-        value=lambda metrics, part: metrics["dev"]["f1"],
     ),
-    Table(
+    _choice(
         "datnet-few",
         "DATNet with few target sentences: the number of steps, F1 on dev",
         _few,
@@ -169,19 +168,13 @@ TABLES = [
         notes=(
             "Dev scores, by which the settings of Table 3 are chosen. Spanish words: 100 axes of the table.",
         ),
-        average=False,
-        seeds=(1,),
-        value=lambda metrics, part: metrics["dev"]["f1"],
     ),
-    Table(
+    _choice(
         "datnet-axes",
         "Axes of the sub-word table as word vectors of Spanish, F1 on dev",
         _axes,
         lambda c: (c.name, "F-transfer, 50 sentences" if c.shots else "Base, all labels"),
         notes=("Dev scores. The tables have 256, chosen after a shorter run (see docs/findings.md).",),
-        average=False,
-        seeds=(1,),
-        value=lambda metrics, part: metrics["dev"]["f1"],
     ),
     Table(
         "datnet-words",

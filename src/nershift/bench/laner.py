@@ -14,10 +14,9 @@ from nershift.bench.laner_steps import (
     DAPT_SHOTS,
     STEPS,
     dapt_cells,
-    on_dev,
     step_cells,
 )
-from nershift.bench.tables import Table
+from nershift.bench.tables import Table, on_dev
 from nershift.config import merge
 
 AI_TYPES = (

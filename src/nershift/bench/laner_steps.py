@@ -63,10 +63,6 @@ def step_cells(
     ]
 
 
-def on_dev(metrics: Mapping[str, Any], part: str) -> float:
-    return float(metrics["dev"]["f1"])
-
-
 # Raw text by target; the encoders are made before the grid: see the note of the table.
 DAPT = {
     "bionlp13pc": "biomedical",

@@ -52,6 +52,11 @@ class Table:
         return [(row, f"{column} {part}".strip()) for part in self.parts]
 
 
+def on_dev(metrics: Mapping[str, Any], part: str) -> float:
+    """What tables show that choose among settings."""
+    return float(metrics["dev"]["f1"])
+
+
 @cache
 def tables() -> dict[str, Table]:
     from nershift.bench import (

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from looped import run_loop
 from torch import Tensor
 
 from nershift.config import merge
@@ -15,9 +16,7 @@ from nershift.data.corpus import Corpus
 from nershift.errors import ConfigError
 from nershift.run import transfer
 from nershift.train.journal import Journal
-from nershift.train.loop import Interrupted, Loop
-from nershift.train.phase import Phase
-from nershift.train.processes import Processes
+from nershift.train.loop import Interrupted
 from nershift.train.pseudo_tasks import PseudoTaskPhase
 from nershift.train.task_feed import hide
 from tiny_encoders import make_encoder_folder
@@ -131,15 +130,6 @@ def test_hiding_in_ready_features_is_preparing_with_masks(make: Make, whole: boo
             expected = encoder.prepare(tokens, some, whole)
             found = hide(encoder, tokens, encoder.prepare(tokens), some, whole)
             assert (found.ids, found.at) == (expected.ids, expected.at)
-
-
-def run_loop(phase: Phase, folder: Path, stop_after: int | None = None) -> dict[str, Tensor]:
-    folder.mkdir(exist_ok=True)
-    with Processes("cpu") as processes, Journal(folder, quiet=True) as journal:
-        loop = Loop(phase, folder, processes, journal)
-        processes.stop_asked = lambda: loop.progress.step == stop_after  # type: ignore[method-assign]
-        loop.run()
-    return {n: p.detach().clone() for n, p in phase.model.named_parameters()}
 
 
 @pytest.mark.parametrize(
