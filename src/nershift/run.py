@@ -61,8 +61,8 @@ class Run:
             raise CheckpointError("was not scored: its target has no test split", place=str(self.folder))
         return float(self.metrics["test"]["f1"])
 
-    def tagger(self) -> Tagger:
-        return Tagger.load(self.folder)
+    def tagger(self, device: str = "cpu") -> Tagger:
+        return Tagger.load(self.folder, device)
 
     def predictions(self) -> tuple[list[Sentence], list[Sentence]]:
         """Gold and predicted test sentences."""

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from nershift.bench.cells import pack_spans, unpack_spans
 from nershift.bench.jobs import apart
 from nershift.bench.laner import AI_TYPES, CROSSNER, TABLES
 from nershift.bench.show import markdown
 from nershift.bench.tables import tables
 from nershift.data.catalog import catalog
 from nershift.data.corpus import Corpus
-from nershift.data.spans import Sentence
+from nershift.data.spans import Sentence, Span
 from nershift.methods import methods
 from nershift.run import resolve
 
@@ -92,3 +93,14 @@ def test_no_source_has_what_another_is_tested_on():
     assert [s.tokens for s in first.train] == [("c",)]
     assert [s.tokens for s in second.train] == [("e",)]  # its own overlap is the corpus's affair
     assert (first.test, second.test) == (one.test, other.test)
+
+
+def test_a_result_keeps_the_spans_that_a_vote_needs():
+    cell = next(c for c in tables()["laner-steps"].cells([1]) if c.sources)
+    assert cell.keep_spans
+    assert cell.key == replace(cell, keep_spans=False).key
+    tagged = [Sentence.of(["Ada", "left"], [Span(0, 1, "person", 0.25)]), Sentence.of(["So"])]
+    bare = [s.with_spans(()) for s in tagged]
+    found = unpack_spans(pack_spans(tagged), bare)
+    assert found == tagged
+    assert found[0].spans[0].score == 0.25

@@ -162,6 +162,8 @@ def test_predict_from_standard_input_and_from_a_file(cli: Cli, trained: Path, tm
     assert any(e["text"] == "Leeds" for e in rows[0]["entities"])
     (tmp_path / "in.txt").write_bytes(text.encode())
     assert cli("predict", "--model", trained, tmp_path / "in.txt").out == piped.out
+    voted = cli("predict", "--model", trained, "--model", trained, "-", stdin=text.encode())
+    assert voted.out == piped.out  # a run agrees with itself
     none = cli("predict", "--model", trained, "--min-confidence", 1.1, "-", stdin=text.encode())
     assert all(row["entities"] == [] for row in _objects(none.out))
 
@@ -212,6 +214,9 @@ def test_wrong_calls_of_predict_and_adapt(cli: Cli, trained: Path, files: Path, 
         return done.err
 
     assert "no model here" in fails("predict", "--model", tmp_path, "-")
+    assert "2 runs were given to vote" in fails(
+        "predict", "--model", trained, "--model", trained, "-", "--adapt"
+    )
     assert "no such file" in fails("predict", "--model", trained, tmp_path / "absent.txt")
     assert "-:2: not UTF-8" in fails("predict", "--model", trained, "-", stdin=b"fine\ncaf\xe9\n")
     assert "--out needs a file" in fails("predict", "--model", trained, "-", "--out", tmp_path / "x.jsonl")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import pytest
@@ -147,48 +146,37 @@ def test_equals_pytorch_crf(size):
     assert cut(viterbi(*scores, mask)[0], mask) == model.decode(emissions, mask)
 
 
-@pytest.fixture
-def device() -> str:
-    """The GPU, or the CPU with Triton's interpreter."""
-    pytest.importorskip("triton")
-    if torch.cuda.is_available():
-        return "cuda"
-    if os.environ.get("TRITON_INTERPRET") != "1":
-        pytest.skip("no GPU; set TRITON_INTERPRET=1 to run the kernel in Triton's interpreter")
-    return "cpu"
-
-
 @pytest.mark.parametrize("size", [5, 17, 40, 73, 128])
 @pytest.mark.parametrize("legal", [1.0, 0.6])
 @pytest.mark.parametrize("gold", [False, True])
-def test_triton_kernel_equals_the_reference(device, size, legal, gold):
+def test_triton_kernel_equals_the_reference(triton_device, size, legal, gold):
     from nershift.nn.crf import on_gpu
 
-    scores, mask = chain(size, legal=legal), MASK.to(device)
+    scores, mask = chain(size, legal=legal), MASK.to(triton_device)
     tags = torch.randint(0, size, MASK.shape)
     tags[:, 1::2], tags[2, 0] = 0, 0
     expected = log_partition_reference(*scores, MASK)
     if gold:
         expected = expected - score(scores[0], tags, *scores[1:], MASK)
-    plain = [s.detach().to(device).float() for s in scores]
-    value, pull = on_gpu.run(*plain, mask, tags.to(device) if gold else None, True)
+    plain = [s.detach().to(triton_device).float() for s in scores]
+    value, pull = on_gpu.run(*plain, mask, tags.to(triton_device) if gold else None, True)
     torch.testing.assert_close(value.cpu(), expected.detach().float(), atol=1e-4, rtol=1e-5)
-    for ours, theirs in zip(pull(WEIGHTS.to(device)), gradients(expected, scores), strict=True):
+    for ours, theirs in zip(pull(WEIGHTS.to(triton_device)), gradients(expected, scores), strict=True):
         torch.testing.assert_close(ours.cpu(), theirs.float(), atol=1e-4, rtol=1e-4)
-    alone, _ = on_gpu.run(*plain, mask, tags.to(device) if gold else None, False)
+    alone, _ = on_gpu.run(*plain, mask, tags.to(triton_device) if gold else None, False)
     torch.testing.assert_close(alone, value)
 
 
 @pytest.mark.parametrize("scale", [12.0, 40.0, 1e4])
-def test_triton_kernel_takes_scores_far_apart(device, scale):
+def test_triton_kernel_takes_scores_far_apart(triton_device, scale):
     from nershift.nn.crf import on_gpu
 
     scores = [s.requires_grad_() for s in ((s.detach().sign() * scale) for s in chain(7))]
     expected = log_partition_reference(*scores, MASK)
-    plain = [s.detach().float().to(device) for s in scores]
-    value, pull = on_gpu.run(*plain, MASK.to(device), None, True)
+    plain = [s.detach().float().to(triton_device) for s in scores]
+    value, pull = on_gpu.run(*plain, MASK.to(triton_device), None, True)
     torch.testing.assert_close(value.cpu(), expected.detach().float())
-    for ours, theirs in zip(pull(WEIGHTS.to(device)), gradients(expected, scores), strict=True):
+    for ours, theirs in zip(pull(WEIGHTS.to(triton_device)), gradients(expected, scores), strict=True):
         # float32 holds sums of scores of 1e4 to about three places
         torch.testing.assert_close(ours.cpu(), theirs.float(), atol=1e-4 + scale / 2**20, rtol=1e-4)
 
@@ -198,15 +186,15 @@ def test_gpu_runs_the_kernel_without_a_warning(recwarn):
     scores = [s.detach().cuda().bfloat16().requires_grad_() for s in chain(17)]
     log_partition(*scores, MASK.cuda()).sum().backward()
     assert scores[0].grad is not None
-    assert not kernels._no_kernel
+    assert not kernels._gpu.failed
 
 
 def test_a_failing_gpu_kernel_warns_once_and_the_cpu_takes_over(monkeypatch):
-    monkeypatch.setattr(kernels, "_no_kernel", [])
+    monkeypatch.setattr(kernels._gpu, "failed", "")
     monkeypatch.setitem(sys.modules, "nershift.nn.crf.on_gpu", None)
     monkeypatch.delattr("nershift.nn.crf.on_gpu", raising=False)
     scores = [s.detach().float() for s in chain(5)]
     with pytest.warns(RuntimeWarning, match="triton cannot be imported"):
         assert kernels._on_gpu(scores, MASK, None, False) is None
     assert kernels._on_gpu(scores, MASK, None, False) is None
-    assert len(kernels._no_kernel) == 1
+    assert "triton" in kernels._gpu.failed

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from nershift.config import merge
+from nershift.data.spans import Sentence, Span
 from nershift.storage import write_text
 
 Labels = Literal["own", "homogeneous"]
@@ -28,7 +29,7 @@ class Cell:
     ``raw`` gives unlabelled text by domain: ``NAME``, ``NAME:SPLIT`` (labels taken off) or either with ``@COUNT``.
     ``train_on_dev`` trains on dev too, so that the last epoch is kept.
     ``disjoint`` takes sentences out of a source that stand in the dev or test split of another source.
-    ``keep_log`` keeps what was logged after every epoch with the result.
+    ``keep_log`` keeps what was logged after every epoch with the result, ``keep_spans`` what was predicted.
     """
 
     table: str
@@ -46,6 +47,7 @@ class Cell:
     keep_log: bool = False
     train_on_dev: bool = False
     disjoint: bool = False
+    keep_spans: bool = False
 
     @classmethod
     def of(cls, spec: Mapping[str, Any], **more: Any) -> Cell:
@@ -61,7 +63,8 @@ class Cell:
 
     def spec(self) -> dict[str, Any]:
         """What decides the result: everything but the table and row under which it is shown."""
-        shown = {k: v for k, v in asdict(self).items() if k not in ("table", "row", "joint", "keep_log")}
+        apart = ("table", "row", "joint", "keep_log", "keep_spans")
+        shown = {k: v for k, v in asdict(self).items() if k not in apart}
         # Younger fields leave the keys of older results as they are.
         return {k: v for k, v in shown.items() if k not in ("raw", "train_on_dev", "disjoint") or v}
 
@@ -105,6 +108,18 @@ def write_result(
     packed = base64.b64encode(zlib.compress(counts.astype("<u2").tobytes())).decode()
     result = {"spec": cell.spec(), "metrics": dict(metrics), "counts": packed, "origin": dict(origin)}
     write_text(cell.path(folder), json.dumps(result, indent=1))
+
+
+def pack_spans(sentences: Sequence[Sentence]) -> str:
+    """Predicted spans without the sentences, which the corpus has."""
+    rows = [[[s.start, s.end, s.label, round(s.score or 0.0, 4)] for s in sentence.spans] for sentence in sentences]
+    return base64.b64encode(zlib.compress(json.dumps(rows).encode(), 9)).decode()
+
+
+def unpack_spans(packed: str, sentences: Sequence[Sentence]) -> list[Sentence]:
+    """The sentences with the spans that :func:`pack_spans` was given."""
+    rows = json.loads(zlib.decompress(base64.b64decode(packed)))
+    return [s.with_spans(Span(*span) for span in row) for s, row in zip(sentences, rows, strict=True)]
 
 
 def read_result(folder: Path, cell: Cell) -> dict[str, Any] | None:

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from nershift import __version__, run
-from nershift.bench.cells import Cell, Labels, write_result
+from nershift.bench.cells import Cell, Labels, pack_spans, write_result
 from nershift.bench.mistakes import mistakes
 from nershift.bench.plan import Job
 from nershift.config import TrainConfig, merge
@@ -171,6 +171,9 @@ def run_cell(
         metrics["smaller"] = metrics.get("smaller", []) + _shrunk(halved, "training")["smaller"]
     if cell.keep_log:
         metrics["log"] = [json.loads(line) for line in (folder / "log.jsonl").read_text("utf-8").splitlines()]
+    if cell.keep_spans:
+        dev = done.tagger(metrics["device"]).tag_sentences(_target(cell).dev)
+        metrics["spans"] = {"dev": pack_spans(dev), "test": pack_spans(predicted)}
     write_result(results, cell, metrics, sentence_counts(gold, predicted), told or origin())
     for tried in work.glob(f"cell-{cell.key}*"):
         shutil.rmtree(tried)

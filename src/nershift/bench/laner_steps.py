@@ -56,11 +56,14 @@ def step_cells(
 ) -> list[Cell]:
     """Seed by seed and row by row, so that a grid that is cut short has whole rows."""
     return [
-        cell(table, head, "mpnet", t, s, over, row=row, sources=sources, disjoint=len(sources) > 1)
+        cell(
+            table, head, "mpnet", t, s, over,
+            row=row, sources=sources, disjoint=len(sources) > 1, keep_spans=table == "laner-steps",
+        )
         for s in seeds
         for row, (head, over, sources) in steps.items()
         for t in targets_of(columns)
-    ]
+    ]  # fmt: skip
 
 
 # Raw text by target; the encoders are made before the grid: see the note of the table.

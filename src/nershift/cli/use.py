@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +19,10 @@ _CHUNK = 256  # texts tagged at once
 
 
 def predict(
-    model: Annotated[Path, typer.Option("--model", help="The folder of a finished run.")],
+    model: Annotated[
+        list[Path],
+        typer.Option("--model", help="The folder of a finished run; given several times, the runs vote."),
+    ],
     file: Annotated[
         str,
         typer.Argument(
@@ -53,19 +57,28 @@ def predict(
     With --why each line also has neighbours: for each sentence a list of {text, entities, similarity}.
     """
     from nershift.data.formats import detect_format, read_sentences, write_sentences
+    from nershift.deploy.committee import Committee
     from nershift.deploy.tagger import Tagger
 
+    if len(model) > 1 and (adapt or ray is not None):
+        raise ConfigError(
+            f"{len(model)} runs were given to vote", place="--model", expected="one run with --adapt or --ray"
+        )
     if ray is not None:
-        _predict_on_ray(model, file, out, ray, min_confidence, adapt, why)
+        _predict_on_ray(model[0], file, out, ray, min_confidence, adapt, why)
         return
-    tagger = Tagger.load(model)
+    alone = Tagger.load(model[0]) if len(model) == 1 else None
+    tagger = alone or Committee.load(model)
+    tag_sentences, tag_texts = tagger.tag_sentences, tagger.tag_texts
+    if alone is not None and adapt:
+        tag_sentences, tag_texts = alone.adapt_sentences, partial(alone.tag_texts, adapt=True)
     is_corpus = file != "-" and Path(file).suffix not in (".txt", "") and detect_format(file) is not None
     if out is not None or is_corpus:
         if file == "-":
             raise DataError("--out needs a file to read", place="-", fix="give a path in place of -")
         tagged = [
             s.with_spans(x for x in s.spans if (x.score or 0) >= min_confidence)
-            for s in (tagger.adapt_sentences if adapt else tagger.tag_sentences)(read_sentences(file))
+            for s in tag_sentences(read_sentences(file))
         ]
         target = out or Path(f"{file}.tagged.jsonl")
         write_sentences(target, tagged)
@@ -74,11 +87,11 @@ def predict(
         )
         return
     for texts in _chunks(_lines(file), _CHUNK):
-        for text, entities in zip(texts, tagger.tag_texts(texts, adapt), strict=True):
+        for text, entities in zip(texts, tag_texts(texts), strict=True):
             kept = [e.to_dict() for e in entities if e.score >= min_confidence]
             line: dict[str, Any] = {"text": text, "entities": kept}
-            if adapt and why:
-                line["neighbours"] = [[n.to_dict() for n in near] for near in tagger.neighbours(text)]
+            if alone is not None and adapt and why:
+                line["neighbours"] = [[n.to_dict() for n in near] for near in alone.neighbours(text)]
             sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
         sys.stdout.flush()
 

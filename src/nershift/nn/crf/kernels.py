@@ -6,7 +6,6 @@ one forward-backward pass gives value and gradient together and autograd need no
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -15,11 +14,12 @@ from torch import Tensor
 
 from nershift.errors import SetupError
 from nershift.nn.crf import on_cpu
+from nershift.nn.gpu_kernel import GpuKernel
 
 # From the gradient for the value [B] to those for emissions, transitions, starts and ends.
 Pull = Callable[[Tensor], tuple[Tensor, ...]]
 MOST_TAGS = 128  # that the GPU kernel serves
-_no_kernel: list[str] = []  # why the GPU kernel is out of use, once it has failed
+_gpu = GpuKernel("nershift.nn.crf.on_gpu", "the CRF runs on the CPU, with equal results but slower")
 
 
 def score(
@@ -153,20 +153,10 @@ def _on_gpu(
     scores: list[Tensor], mask: Tensor, tags: Tensor | None, gradient: bool
 ) -> tuple[Tensor, Pull] | None:
     """The Triton kernel; None, after one warning, where it cannot serve."""
-    if _no_kernel or scores[0].dtype == torch.float64:
+    if _gpu.failed or scores[0].dtype == torch.float64:
         return None
-    try:
-        from nershift.nn.crf import on_gpu
-
-        if scores[0].shape[2] <= MOST_TAGS:
-            return on_gpu.run(scores[0], scores[1], scores[2], scores[3], mask, tags, gradient)
-        why = f"{scores[0].shape[2]} tags are more than the GPU kernel's {MOST_TAGS}"
-    except ImportError as error:
-        why = f"triton cannot be imported ({error})"
-    except Exception as error:  # whatever compiler or driver raise, training can go on without the kernel
-        why = f"the GPU kernel failed ({type(error).__name__}: {error})"
-    _no_kernel.append(why)
-    warnings.warn(
-        f"the CRF runs on the CPU, with equal results but slower: {why}", RuntimeWarning, stacklevel=2
-    )
-    return None
+    if scores[0].shape[2] > MOST_TAGS:
+        _gpu.give_up(f"{scores[0].shape[2]} tags are more than the GPU kernel's {MOST_TAGS}")
+        return None
+    found: tuple[Tensor, Pull] | None = _gpu(*scores, mask, tags, gradient)
+    return found

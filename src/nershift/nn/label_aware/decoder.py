@@ -156,7 +156,11 @@ class LabelAwareDecoder(Decoder):
         q_ahead, q_back = query.chunk(2, -1)  # [B, R, D] each
         scores = q_ahead @ ahead.transpose(1, 2)
         if memory is None:
-            back, where = self.prefixes.backward_states(self.labels.weight, prefix, live, first)
+            table = self.labels.weight
+            fused = self.prefixes.attended(table, prefix, ahead, q_back, scores, live, first)
+            if fused is not None:
+                return fused
+            back, where = self.prefixes.backward_states(table, prefix, live, first)
             shares, context = attend(back, where, q_back, scores, first)  # eq. 8
         else:
             depth = min(memory, prefix.shape[1])

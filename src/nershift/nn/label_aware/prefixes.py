@@ -5,8 +5,10 @@ whole sequence, since that direction never looks ahead. Its backward states diff
 from a walk that starts at label ``i`` and goes down to label 0. All walks take their steps together: at step ``d``
 each position ``i >= d`` reads label ``i - d``, so ``n`` steps serve the ``n`` prefixes of all sentences.
 
-On a GPU the walks are one packed batch for the library kernel, whose sizes follow from shapes alone. On a CPU, where
-arithmetic is dear, walks that have read the same labels so far are one walk (see :mod:`nershift.nn.label_aware.walks`).
+On a GPU the walks are one packed batch for the library kernel, whose sizes follow from shapes alone; where no
+gradient is wanted, a kernel of ours takes walks and attention together (:mod:`nershift.nn.label_aware.on_gpu`). On a
+CPU, where arithmetic is dear, walks that have read the same labels so far are one walk
+(:mod:`nershift.nn.label_aware.walks`).
 """
 
 from __future__ import annotations
@@ -20,8 +22,14 @@ from torch.nn import functional
 from torch.nn.functional import linear
 from torch.nn.utils.rnn import PackedSequence
 
+from nershift.nn.gpu_kernel import GpuKernel
 from nershift.nn.label_aware.walks import merged_walks, walk
 from nershift.nn.lookup import look_up
+
+WIDEST = 128  # labels' vectors that the GPU kernel serves
+_fused = GpuKernel(
+    "nershift.nn.label_aware.on_gpu", "label-aware decoding keeps all states, with equal results but slower"
+)
 
 
 class PrefixLSTM(nn.Module):
@@ -64,6 +72,22 @@ class PrefixLSTM(nn.Module):
         sentences = torch.arange(batch, device=labels.device)[:, None, None]
         return states, packing.where * batch + sentences
 
+    def attended(
+        self, table: Tensor, labels: Tensor, ahead: Tensor, query: Tensor, scores: Tensor, live: Tensor, first: int
+    ) -> Tensor | None:
+        """Attention over the states of each prefix in one go, ``[B, R, 2D]``; None where that cannot be had.
+
+        Args:
+            ahead: forward states, ``[B, n, D]``.
+            query: of the backward states, ``[B, R, D]``; positions count from ``first``.
+            scores: what forward states add to the attention's scores, ``[B, R, n]``.
+        """
+        if not labels.is_cuda or torch.is_grad_enabled() or self.size > WIDEST or ahead.dtype != torch.float32:
+            return None
+        weight = self.back.weight_hh_l0
+        found: Tensor | None = _fused(self._gates(table), weight, labels, ahead, query, scores, live, first)
+        return found
+
     def recent_states(self, table: Tensor, labels: Tensor, live: Tensor, memory: int) -> Tensor:
         """Backward states of walks that end after ``memory`` labels.
 
@@ -84,11 +108,12 @@ class PrefixLSTM(nn.Module):
     def _merged(
         self, table: Tensor, labels: Tensor, live: Tensor, first: int, depth: int | None
     ) -> tuple[Tensor, Tensor]:
-        # There are few labels: what each adds to the gates is computed once a label, not once a step.
-        weights = dict(self.back.named_parameters())
-        gates = linear(table, weights["weight_ih_l0"], weights["bias_ih_l0"] + weights["bias_hh_l0"])
         steps, where = merged_walks(labels, live, first, depth)
-        return walk(gates, weights["weight_hh_l0"], steps), where
+        return walk(self._gates(table), self.back.weight_hh_l0, steps), where
+
+    def _gates(self, table: Tensor) -> Tensor:
+        """What each label adds to the gates of the backward LSTM, ``[K, 4D]``: computed once a label, not once a step."""
+        return linear(table, self.back.weight_ih_l0, self.back.bias_ih_l0 + self.back.bias_hh_l0)
 
 
 @dataclass(frozen=True)

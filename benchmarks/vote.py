@@ -1,0 +1,109 @@
+"""Votes of the runs of `laner-steps` on CrossNER, from the spans that their results keep; nothing is trained.
+
+    nershift bench run laner-steps && python benchmarks/vote.py [--results results] [--json FILE]
+
+Dev scores say which vote to take; test scores stand beside them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from nershift.bench.cells import Cell, read_result, unpack_spans
+from nershift.bench.jobs import corpus
+from nershift.bench.laner_cells import column
+from nershift.bench.tables import get_table
+from nershift.data.spans import Sentence
+from nershift.deploy.committee import vote
+from nershift.eval.metrics import score, sentence_counts
+from nershift.eval.stats import bootstrap_f1
+
+SEEDS = (1, 2, 3)
+ALL = ("tagger, all domains", "LANER, all domains")
+BOTH = tuple(f"{row}, both encoders" for row in ALL)
+# Rows of laner-steps whose runs with all seeds vote together.
+VOTES: dict[str, Sequence[str]] = {
+    "tagger": ("tagger",),
+    "LANER": ("LANER",),
+    "LANER, Wikipedia": ("LANER, Wikipedia",),
+    **{row: (row,) for row in (*ALL, *BOTH)},
+    "LANER, all domains, one and both encoders": (ALL[1], BOTH[1]),
+    "all four rows with all domains": (*ALL, *BOTH),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--results", type=Path, default=Path("results"))
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    cells = get_table("laner-steps").cells(SEEDS)
+    found = [row for name, rows in VOTES.items() for row in votes(name, rows, cells, options.results)]
+    shown = Table("vote", "runs", "target", "dev", "test", "95% over sentences", box=None)
+    for row in found:
+        low, high = row["interval"]
+        shown.add_row(
+            row["vote"], str(row["runs"]), row["target"], f"{100 * row['dev']:.2f}", f"{100 * row['test']:.2f}",
+            f"{100 * low:.2f} to {100 * high:.2f}",
+        )  # fmt: skip
+    Console().print(shown)
+    if options.json:
+        options.json.write_text(json.dumps({"seeds": SEEDS, "rows": found}, indent=1) + "\n")
+
+
+def votes(name: str, rows: Sequence[str], cells: Sequence[Cell], results: Path) -> list[dict[str, Any]]:
+    """Scores of the vote on each target for which any of its runs kept its spans, and their mean."""
+    made, test_rows = [], []
+    for target in dict.fromkeys(c.target for c in cells):
+        members = [r for c in cells if c.name in rows and c.target == target and (r := _kept(results, c))]
+        if len(members) < len(rows) * len(SEEDS):
+            continue
+        dev, test = (_voted(members, target, split) for split in ("dev", "test"))
+        interval = bootstrap_f1(sentence_counts(*test))
+        made.append(
+            _row(name, len(members), column(target), score(*dev).f1, interval.value, interval.low, interval.high)
+        )
+        test_rows.append(sentence_counts(*test))
+    if len(made) < len({c.target for c in cells}):
+        return made
+    means = [float(np.mean([row[split] for row in made])) for split in ("dev", "test")]
+    # Of the mean over targets: sentences are drawn within each target.
+    rng = np.random.default_rng(0)
+    draws = np.mean([_resampled(counts, rng) for counts in test_rows], axis=0)
+    low, high = np.quantile(draws, [0.025, 0.975])
+    return [*made, _row(name, made[0]["runs"], "mean", *means, float(low), float(high))]
+
+
+def _row(
+    name: str, runs: int, target: str, dev: float, test: float, low: float, high: float
+) -> dict[str, Any]:
+    return {"vote": name, "runs": runs, "target": target, "dev": dev, "test": test, "interval": [low, high]}
+
+
+def _kept(results: Path, cell: Cell) -> dict[str, str] | None:
+    result = read_result(results, cell)
+    return result["metrics"].get("spans") if result else None
+
+
+def _voted(
+    members: Sequence[dict[str, str]], target: str, split: str
+) -> tuple[Sequence[Sentence], list[Sentence]]:
+    gold = corpus(target, "own").split(split)
+    return gold, vote([unpack_spans(member[split], gold) for member in members])
+
+
+def _resampled(counts: np.ndarray, rng: np.random.Generator, samples: int = 1000) -> np.ndarray:
+    totals = counts[rng.integers(0, len(counts), (samples, len(counts)))].sum(1)  # [S, 3]
+    return 2 * totals[:, 0] / np.maximum(totals[:, 1] + totals[:, 2], 1)
+
+
+if __name__ == "__main__":
+    main()

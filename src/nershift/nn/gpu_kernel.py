@@ -1,0 +1,36 @@
+"""Kernels that need triton and a GPU: tried, and given up with one warning where they do not run."""
+
+from __future__ import annotations
+
+import warnings
+from importlib import import_module
+from typing import Any
+
+
+class GpuKernel:
+    """The function ``run`` of a module that imports triton.
+
+    Args:
+        module: its full name; imported at the first call.
+        instead: what happens without it, for the warning.
+    """
+
+    def __init__(self, module: str, instead: str) -> None:
+        self.module, self.instead = module, instead
+        self.failed = ""  # why it is out of use
+
+    def __call__(self, *args: Any) -> Any:
+        """What the kernel returns, which is never None; None where it cannot serve."""
+        if self.failed:
+            return None
+        try:
+            return import_module(self.module).run(*args)
+        except ImportError as error:
+            self.give_up(f"triton cannot be imported ({error})")
+        except Exception as error:  # whatever compiler or driver raise, the work can go on without the kernel
+            self.give_up(f"the GPU kernel failed ({type(error).__name__}: {error})")
+        return None
+
+    def give_up(self, why: str) -> None:
+        self.failed = why
+        warnings.warn(f"{self.instead}: {why}", RuntimeWarning, stacklevel=4)
