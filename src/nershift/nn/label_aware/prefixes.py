@@ -112,7 +112,7 @@ class PrefixLSTM(nn.Module):
         return walk(self._gates(table), self.back.weight_hh_l0, steps), where
 
     def _gates(self, table: Tensor) -> Tensor:
-        """What each label adds to the gates of the backward LSTM, ``[K, 4D]``: computed once a label, not once a step."""
+        """What each label adds to the gates of the backward LSTM, ``[K, 4D]``, once a label and not once a step."""
         return linear(table, self.back.weight_ih_l0, self.back.bias_ih_l0 + self.back.bias_hh_l0)
 
 
