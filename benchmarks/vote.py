@@ -69,7 +69,15 @@ def votes(name: str, rows: Sequence[str], cells: Sequence[Cell], results: Path) 
         dev, test = (_voted(members, target, split) for split in ("dev", "test"))
         interval = bootstrap_f1(sentence_counts(*test))
         made.append(
-            _row(name, len(members), column(target), score(*dev).f1, interval.value, interval.low, interval.high)
+            _row(
+                name,
+                len(members),
+                column(target),
+                score(*dev).f1,
+                interval.value,
+                interval.low,
+                interval.high,
+            )
         )
         test_rows.append(sentence_counts(*test))
     if len(made) < len({c.target for c in cells}):

@@ -10,7 +10,9 @@ from nershift.nn.label_aware.attention import attend
 from nershift.nn.label_aware.prefixes import PrefixLSTM
 
 
-@pytest.mark.parametrize(("batch", "n", "size", "first"), [(3, 7, 5, 0), (17, 9, 20, 0), (18, 9, 100, 4), (1, 1, 3, 0)])
+@pytest.mark.parametrize(
+    ("batch", "n", "size", "first"), [(3, 7, 5, 0), (17, 9, 20, 0), (18, 9, 100, 4), (1, 1, 3, 0)]
+)
 def test_triton_kernel_equals_walks_and_attention(triton_device, batch, n, size, first) -> None:
     from nershift.nn.label_aware import on_gpu
 

@@ -112,7 +112,10 @@ def write_result(
 
 def pack_spans(sentences: Sequence[Sentence]) -> str:
     """Predicted spans without the sentences, which the corpus has."""
-    rows = [[[s.start, s.end, s.label, round(s.score or 0.0, 4)] for s in sentence.spans] for sentence in sentences]
+    rows = [
+        [[s.start, s.end, s.label, round(s.score or 0.0, 4)] for s in sentence.spans]
+        for sentence in sentences
+    ]
     return base64.b64encode(zlib.compress(json.dumps(rows).encode(), 9)).decode()
 
 

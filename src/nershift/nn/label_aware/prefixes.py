@@ -73,7 +73,14 @@ class PrefixLSTM(nn.Module):
         return states, packing.where * batch + sentences
 
     def attended(
-        self, table: Tensor, labels: Tensor, ahead: Tensor, query: Tensor, scores: Tensor, live: Tensor, first: int
+        self,
+        table: Tensor,
+        labels: Tensor,
+        ahead: Tensor,
+        query: Tensor,
+        scores: Tensor,
+        live: Tensor,
+        first: int,
     ) -> Tensor | None:
         """Attention over the states of each prefix in one go, ``[B, R, 2D]``; None where that cannot be had.
 
@@ -82,7 +89,12 @@ class PrefixLSTM(nn.Module):
             query: of the backward states, ``[B, R, D]``; positions count from ``first``.
             scores: what forward states add to the attention's scores, ``[B, R, n]``.
         """
-        if not labels.is_cuda or torch.is_grad_enabled() or self.size > WIDEST or ahead.dtype != torch.float32:
+        if (
+            not labels.is_cuda
+            or torch.is_grad_enabled()
+            or self.size > WIDEST
+            or ahead.dtype != torch.float32
+        ):
             return None
         weight = self.back.weight_hh_l0
         found: Tensor | None = _fused(self._gates(table), weight, labels, ahead, query, scores, live, first)
