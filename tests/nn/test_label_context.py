@@ -26,7 +26,7 @@ def test_triton_kernel_equals_walks_and_attention(triton_device, batch, n, size,
         ahead = prefixes.forward_states(table, labels)
         shares, means = attend(*prefixes.backward_states(table, labels, live, first), query, scores, first)
         expected = torch.cat([shares @ ahead, means], -1)
-        given = (prefixes._gates(table), prefixes.back.weight_hh_l0, labels, ahead, query, scores, live)
+        given = (*prefixes._recurrence(table), labels, ahead, query, scores, live)
         found = on_gpu.run(*(x.to(triton_device) for x in given), first).cpu()
     wanted = live[:, first:]
     torch.testing.assert_close(found[wanted], expected[wanted], atol=2e-5, rtol=1e-4)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from nershift.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from nershift.data.spans import Sentence
+    from nershift.deploy.entities import Entity
 
 _CHUNK = 256  # texts tagged at once
 
@@ -69,7 +73,8 @@ def predict(
         return
     alone = Tagger.load(model[0]) if len(model) == 1 else None
     tagger = alone or Committee.load(model)
-    tag_sentences, tag_texts = tagger.tag_sentences, tagger.tag_texts
+    tag_sentences: Callable[[Sequence[Sentence]], list[Sentence]] = tagger.tag_sentences
+    tag_texts: Callable[[Sequence[str]], list[list[Entity]]] = tagger.tag_texts
     if alone is not None and adapt:
         tag_sentences, tag_texts = alone.adapt_sentences, partial(alone.tag_texts, adapt=True)
     is_corpus = file != "-" and Path(file).suffix not in (".txt", "") and detect_format(file) is not None

@@ -96,8 +96,7 @@ class PrefixLSTM(nn.Module):
             or ahead.dtype != torch.float32
         ):
             return None
-        weight = self.back.weight_hh_l0
-        found: Tensor | None = _fused(self._gates(table), weight, labels, ahead, query, scores, live, first)
+        found: Tensor | None = _fused(*self._recurrence(table), labels, ahead, query, scores, live, first)
         return found
 
     def recent_states(self, table: Tensor, labels: Tensor, live: Tensor, memory: int) -> Tensor:
@@ -121,11 +120,16 @@ class PrefixLSTM(nn.Module):
         self, table: Tensor, labels: Tensor, live: Tensor, first: int, depth: int | None
     ) -> tuple[Tensor, Tensor]:
         steps, where = merged_walks(labels, live, first, depth)
-        return walk(self._gates(table), self.back.weight_hh_l0, steps), where
+        return walk(*self._recurrence(table), steps), where
 
-    def _gates(self, table: Tensor) -> Tensor:
-        """What each label adds to the gates of the backward LSTM, ``[K, 4D]``, once a label and not once a step."""
-        return linear(table, self.back.weight_ih_l0, self.back.bias_ih_l0 + self.back.bias_hh_l0)
+    def _recurrence(self, table: Tensor) -> tuple[Tensor, Tensor]:
+        """What each label adds to the gates of the backward LSTM, ``[K, 4D]``, and its recurrent weights ``[4D, D]``.
+
+        There are few labels: the first is computed once a label, not once a step.
+        """
+        weights = dict(self.back.named_parameters())
+        gates = linear(table, weights["weight_ih_l0"], weights["bias_ih_l0"] + weights["bias_hh_l0"])
+        return gates, weights["weight_hh_l0"]
 
 
 @dataclass(frozen=True)
