@@ -64,6 +64,7 @@ def test_weights_that_move_in_place_are_followed_and_new_ones_are_recorded_anew(
 
 
 def test_recordings_go_with_their_decoder() -> None:
+    gc.collect()  # of other tests
     decoder = made()
     for _ in range(2):
         replayed(decoder, *batch(0), make=Rerun)

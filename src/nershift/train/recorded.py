@@ -37,7 +37,7 @@ from nershift.train.processes import Processes
 
 Compute = Callable[[Mapping[str, Batch]], dict[str, Tensor]]
 _MOST = 64  # recordings of a phase
-_GIB = 6.0  # of the GPU's memory: once the process holds so much, no more are made, for each keeps what it needed
+_GIB = 12.0  # of the GPU's memory: once the process holds so much, no more are made, for each keeps what it needed
 # Of a step with one batch, and of one with two, which are padded to one shape, the widest of each axis. With more of
 # them, padding would take longer to run than is won by not launching.
 _ROUNDINGS = (Rounding(8, 64, 8), Rounding(16, 256, 8))
@@ -152,6 +152,7 @@ class Recorder:
             for p in self.phase.model.parameters():
                 p.grad = None
             return None
+        torch.cuda.empty_cache()  # what the same step took unrecorded; recordings have memory of their own
         return _Take(inputs, replay, logged)
 
     def _capture(self, run: Callable[[], dict[str, Tensor]]) -> tuple[Callable[[], Any], dict[str, Tensor]]:

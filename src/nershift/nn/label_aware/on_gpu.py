@@ -15,7 +15,7 @@ import triton.language as tl
 from torch import Tensor
 
 BLOCK = 16  # sentences of a program
-WARPS = 8
+WARPS = 4
 # Three products of TensorFloat-32 are as exact as one of float32 for sums as short as these.
 _PRECISION = tl.constexpr("tf32x3")
 _NONE = tl.constexpr(-1e30)
@@ -50,7 +50,7 @@ def run(
         given = (x.contiguous() for x in (gates, weight.t(), labels, ahead, query, scores))
         _kernel[(rows * blocks,)](
             *given, live.contiguous().view(torch.uint8), out, batch, n, rows, first, blocks,
-            SIZE=size, PADDED=max(16, triton.next_power_of_2(size)), BLOCK=BLOCK, num_warps=WARPS, num_stages=1,
+            SIZE=size, HALF=max(16, triton.next_power_of_2(size) // 2), BLOCK=BLOCK, num_warps=WARPS, num_stages=1,
         )  # fmt: skip
     return out
 
@@ -61,53 +61,77 @@ def _tanh(x):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _gate(gates, weight, label, h, number, i, real, SIZE: tl.constexpr):  # type: ignore[no-untyped-def]
-    """One of the four gates before its squashing, ``[BLOCK, PADDED]``."""
+def _gate(  # type: ignore[no-untyped-def]
+    gates, weight, label, low, high, number, i, k, SIZE: tl.constexpr, HALF: tl.constexpr
+):
+    """Units ``i`` of one of the four gates before its squashing, ``[BLOCK, HALF]``."""
     at = number * SIZE + i
-    recurrent = tl.load(
-        weight + i[:, None] * 4 * SIZE + at[None, :], mask=real[:, None] & real[None, :], other=0.0
-    )  # [PADDED, PADDED]
-    read = tl.load(gates + label[:, None] * 4 * SIZE + at[None, :], mask=real[None, :], other=0.0)
-    return read + tl.dot(h, recurrent, input_precision=_PRECISION)
+    read = tl.load(gates + label[:, None] * 4 * SIZE + at[None, :], mask=(i < SIZE)[None, :], other=0.0)
+    # Volatile: else the compiler moves all weights out of the loop, and there is no room for them.
+    place, inside = weight + k[:, None] * 4 * SIZE + at[None, :], (i < SIZE)[None, :]
+    part = tl.load(place, mask=inside & (k < SIZE)[:, None], other=0.0, volatile=True)
+    read = tl.dot(low, part, read, input_precision=_PRECISION)
+    part = tl.load(
+        place + HALF * 4 * SIZE, mask=inside & (k + HALF < SIZE)[:, None], other=0.0, volatile=True
+    )
+    return tl.dot(high, part, read, input_precision=_PRECISION)
+
+
+@triton.jit
+def _move(  # type: ignore[no-untyped-def]
+    gates, weight, label, low, high, cell, i, k, SIZE: tl.constexpr, HALF: tl.constexpr
+):
+    """Half of the LSTM's units, one label on: state and cell."""
+    enter = tl.sigmoid(_gate(gates, weight, label, low, high, 0, i, k, SIZE, HALF))
+    forget = tl.sigmoid(_gate(gates, weight, label, low, high, 1, i, k, SIZE, HALF))
+    new = _tanh(_gate(gates, weight, label, low, high, 2, i, k, SIZE, HALF))
+    leave = tl.sigmoid(_gate(gates, weight, label, low, high, 3, i, k, SIZE, HALF))
+    cell = forget * cell + enter * new
+    return leave * _tanh(cell), cell
 
 
 @triton.jit
 def _kernel(  # type: ignore[no-untyped-def]
     gates, weight, labels, ahead, query, scores, live, out, batch, n, rows, first, blocks,
-    SIZE: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr,
+    SIZE: tl.constexpr, HALF: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
+    """Units are held in two halves, low and high, so that no tile of weights fills the registers."""
     row = rows - 1 - tl.program_id(0) // blocks  # the longest walks first
     position = first + row
     b = (tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
     inside = b < batch
-    i = tl.arange(0, PADDED)
-    real = i < SIZE
-    both = inside[:, None] & real[None, :]
+    k = tl.arange(0, HALF)
+    i = k + HALF
+    lows, highs = inside[:, None] & (k < SIZE)[None, :], inside[:, None] & (i < SIZE)[None, :]
     if tl.max(tl.load(live + b * n + position, mask=inside, other=0).to(tl.int32), 0) > 0:
-        asked = tl.load(query + (b * rows + row)[:, None] * SIZE + i[None, :], mask=both, other=0.0)
-        h = tl.zeros([BLOCK, PADDED], tl.float32)
-        cell = tl.zeros([BLOCK, PADDED], tl.float32)
-        back = tl.zeros([BLOCK, PADDED], tl.float32)  # the two means, times `total`
-        forth = tl.zeros([BLOCK, PADDED], tl.float32)
-        top = tl.zeros([BLOCK], tl.float32) + _NONE
-        total = tl.zeros([BLOCK], tl.float32)
+        asked = query + (b * rows + row)[:, None] * SIZE
+        asked_low = tl.load(asked + k[None, :], mask=lows, other=0.0)
+        asked_high = tl.load(asked + i[None, :], mask=highs, other=0.0)
+        low, high = tl.zeros([BLOCK, HALF], tl.float32), tl.zeros([BLOCK, HALF], tl.float32)
+        cell_low, cell_high = tl.zeros([BLOCK, HALF], tl.float32), tl.zeros([BLOCK, HALF], tl.float32)
+        # The two means, times `total`.
+        back_low, back_high = tl.zeros([BLOCK, HALF], tl.float32), tl.zeros([BLOCK, HALF], tl.float32)
+        forth_low, forth_high = tl.zeros([BLOCK, HALF], tl.float32), tl.zeros([BLOCK, HALF], tl.float32)
+        top, total = tl.zeros([BLOCK], tl.float32) + _NONE, tl.zeros([BLOCK], tl.float32)
         for step in range(position + 1):
-            k = position - step
-            label = tl.load(labels + b * n + k, mask=inside, other=0)
-            enter = tl.sigmoid(_gate(gates, weight, label, h, 0, i, real, SIZE))
-            forget = tl.sigmoid(_gate(gates, weight, label, h, 1, i, real, SIZE))
-            new = _tanh(_gate(gates, weight, label, h, 2, i, real, SIZE))
-            leave = tl.sigmoid(_gate(gates, weight, label, h, 3, i, real, SIZE))
-            cell = forget * cell + enter * new
-            h = leave * _tanh(cell)
-            score = tl.sum(h * asked, 1) + tl.load(scores + (b * rows + row) * n + k, mask=inside, other=0.0)
+            at = position - step
+            label = tl.load(labels + b * n + at, mask=inside, other=0)
+            moved, cell_low = _move(gates, weight, label, low, high, cell_low, k, k, SIZE, HALF)
+            high, cell_high = _move(gates, weight, label, low, high, cell_high, i, k, SIZE, HALF)
+            low = moved
+            score = tl.sum(low * asked_low, 1) + tl.sum(high * asked_high, 1)
+            score += tl.load(scores + (b * rows + row) * n + at, mask=inside, other=0.0)
             highest = tl.maximum(top, score)
-            kept, share = tl.exp(top - highest), tl.exp(score - highest)
+            kept, share = tl.exp(top - highest)[:, None], tl.exp(score - highest)[:, None]
             top = highest
-            total = total * kept + share
-            back = back * kept[:, None] + share[:, None] * h
-            seen = tl.load(ahead + (b * n + k)[:, None] * SIZE + i[None, :], mask=both, other=0.0)
-            forth = forth * kept[:, None] + share[:, None] * seen
-        place = out + (b * rows + row)[:, None] * 2 * SIZE + i[None, :]
-        tl.store(place, forth / total[:, None], mask=both)
-        tl.store(place + SIZE, back / total[:, None], mask=both)
+            total = total * tl.sum(kept, 1) + tl.sum(share, 1)
+            seen = ahead + (b * n + at)[:, None] * SIZE
+            back_low = back_low * kept + share * low
+            back_high = back_high * kept + share * high
+            forth_low = forth_low * kept + share * tl.load(seen + k[None, :], mask=lows, other=0.0)
+            forth_high = forth_high * kept + share * tl.load(seen + i[None, :], mask=highs, other=0.0)
+        place, total = out + (b * rows + row)[:, None] * 2 * SIZE, total[:, None]
+        tl.store(place + k[None, :], forth_low / total, mask=lows)
+        tl.store(place + i[None, :], forth_high / total, mask=highs)
+        tl.store(place + SIZE + k[None, :], back_low / total, mask=lows)
+        tl.store(place + SIZE + i[None, :], back_high / total, mask=highs)
