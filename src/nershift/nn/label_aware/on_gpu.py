@@ -15,7 +15,7 @@ import triton.language as tl
 from torch import Tensor
 
 BLOCK = 16  # sentences of a program
-WARPS = 4
+WARPS = 8
 # Three products of TensorFloat-32 are as exact as one of float32 for sums as short as these.
 _PRECISION = tl.constexpr("tf32x3")
 _NONE = tl.constexpr(-1e30)
