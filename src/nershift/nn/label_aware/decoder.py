@@ -61,9 +61,8 @@ class LabelAwareDecoder(Decoder):
     """
 
     kind = "label-aware"
-    _steps: Tensor
-    _starts: Tensor
-    _ends: Tensor
+    _forbidden: Tensor  # [C + 1, C], before × after; the last row is the start of a sentence
+    _open: Tensor  # [C]: tags that a sentence may not end with
 
     def __init__(self, space: LabelSpace, size: int, settings: Mapping[str, Any] | None = None) -> None:
         made = LabelAwareSettings(**(settings or {}))
@@ -78,10 +77,9 @@ class LabelAwareDecoder(Decoder):
             reads = size * (2 if made.background and made.connect else 1)
             self.reader = nn.Linear(reads, labels)  # W_3, b_3
         self.draft = nn.Linear(size, len(space))
-        for name, table in (
-            ("_steps", space.legal_steps), ("_starts", space.legal_starts), ("_ends", space.legal_ends)
-        ):  # fmt: skip
-            self.register_buffer(name, torch.tensor(table), persistent=False)
+        allowed = torch.tensor([*space.legal_steps, space.legal_starts])
+        self.register_buffer("_forbidden", ~allowed, persistent=False)
+        self.register_buffer("_open", ~torch.tensor(space.legal_ends), persistent=False)
 
     def describe(self) -> dict[str, Any]:
         return super().describe() | {"settings": asdict(self.settings)}
@@ -210,13 +208,17 @@ class LabelAwareDecoder(Decoder):
 
     def legal(self, scores: Tensor, tags: Tensor, mask: Tensor, first: int) -> Tensor:
         """Scores ``[B, R, C]`` of positions ``first`` on, with -inf for tags that may not follow the one before."""
-        before = functional.pad(tags, (1, 0))[:, first : first + scores.shape[1]]  # [B, R]
-        allowed = self._steps[before]
-        if first == 0:
-            allowed[:, 0] = self._starts
+        return self.following(self.ending(scores, mask, first), tags, first)
+
+    def ending(self, scores: Tensor, mask: Tensor, first: int) -> Tensor:
+        """The part of :meth:`legal` that no tag changes: with what may a sentence end?"""
         ends = mask & ~functional.pad(mask, (0, 1))[:, 1:]  # the last token of each sentence
-        ends = ends[:, first : first + scores.shape[1], None]
-        return scores.masked_fill(~(allowed & (self._ends | ~ends)), NONE)
+        return scores.masked_fill(ends[:, first : first + scores.shape[1], None] & self._open, NONE)
+
+    def following(self, scores: Tensor, tags: Tensor, first: int) -> Tensor:
+        """The other part: what may follow the tag before, or begin a sentence?"""
+        before = functional.pad(tags, (1, 0), value=len(self.space))[:, first : first + scores.shape[1]]
+        return scores.masked_fill(self._forbidden[before], NONE)
 
     @torch.no_grad()
     def confidences(self, states: Tensor, mask: Tensor, spans: Sequence[Sequence[Span]]) -> list[list[float]]:

@@ -11,16 +11,17 @@ import torch
 from torch import Tensor, nn
 
 from nershift.nn.graphs import own_stream, record
-from nershift.nn.label_aware.search import Autoregressive, exact_pass, rough_pass
+from nershift.nn.label_aware.search import Autoregressive, exact_pass
 
 _MOST = 16  # shapes that a decoder keeps recordings of
-_ROUNDS = 2  # rough passes; here an exact one takes hardly longer
 _kept: WeakKeyDictionary[nn.Module, dict[Any, Replayed | None]] = WeakKeyDictionary()  # None: met once
 _broken: list[str] = []  # why nothing is recorded any more, once it has failed
 
 
 class Replayed:
-    """:func:`~nershift.nn.label_aware.search.fixed_point` of one shape: the same passes, over whole batches.
+    """:func:`~nershift.nn.label_aware.search.fixed_point` of one shape: its exact passes, over whole batches.
+
+    Rough passes before them would not pay: here they take as long.
 
     All it reads and writes stays in the same places: :meth:`begin` and :meth:`settle` can be recorded.
     """
@@ -35,12 +36,8 @@ class Replayed:
         self.left = torch.zeros((), dtype=torch.bool, device=mask.device)
 
     def begin(self) -> None:
-        """The guess, after rough passes."""
         self.reading = self.tagger.read(self.states, self.mask)
-        tags = self.tagger.guess(self.states).masked_fill(~self.mask, 0)
-        for _ in range(_ROUNDS):
-            tags = rough_pass(self.tagger, self.reading, tags)
-        self.tags.copy_(tags)
+        self.tags.copy_(self.tagger.guess(self.states).masked_fill(~self.mask, 0))
         self.settled.zero_()
 
     def settle(self) -> None:

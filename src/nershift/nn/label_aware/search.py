@@ -45,6 +45,8 @@ class Autoregressive(Protocol):
         memory: int | None = None,
     ) -> Tensor: ...
     def legal(self, scores: Tensor, tags: Tensor, mask: Tensor, first: int) -> Tensor: ...
+    def ending(self, scores: Tensor, mask: Tensor, first: int) -> Tensor: ...
+    def following(self, scores: Tensor, tags: Tensor, first: int) -> Tensor: ...
     def guess(self, states: Tensor) -> Tensor: ...
 
 
@@ -145,9 +147,9 @@ def best_legal(
     a span. Positions whose tags before are settled come out the same every time.
     """
     last = first + scores.shape[1]
-    now = known
+    now, scores = known, tagger.ending(scores, mask, first)
     for _ in range(REPAIRS):
-        best = tagger.legal(scores, now, mask, first).argmax(-1)
+        best = tagger.following(scores, now, first).argmax(-1)
         now = torch.where(open_, functional.pad(best, (first, known.shape[1] - last)), known)
     return now
 
