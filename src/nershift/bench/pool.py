@@ -22,7 +22,7 @@ from nershift.storage import write_text
 
 TRIES = 2
 # GiB that a run may take of the GPU's memory, recorded steps included, and of main memory; with a transformer.
-_GIB = {False: (5.0, 2.5), True: (10.0, 4.0)}
+_GIB = {False: (5.0, 2.5), True: (20.0, 4.0)}
 HALVINGS = 3  # times that a job's batches are halved when it runs out of memory even alone
 
 
