@@ -177,6 +177,15 @@ def test_predict_a_corpus_file(cli: Cli, trained: Path, files: Path, tmp_path: P
     assert tagged[0].spans == Run.open(trained).tagger().tag_tokens([tagged[0].tokens])[0].spans
 
 
+def test_evaluate_a_run_and_runs_that_vote(cli: Cli, trained: Path, files: Path) -> None:
+    test = next(p for p in (files / "news").iterdir() if p.name.startswith("test"))
+    alone = cli("evaluate", "--model", trained, "--data", test, "--json")
+    assert alone.code == 0, alone.err
+    assert json.loads(alone.out)["scores"]["f1"] == pytest.approx(Run.open(trained).f1)
+    voted = cli("evaluate", "--model", trained, "--model", trained, "--data", test, "--json")
+    assert json.loads(voted.out)["scores"] == json.loads(alone.out)["scores"]
+
+
 def test_wrong_calls_of_train(cli: Cli, files: Path, tmp_path: Path) -> None:
     def fails(*more: object, target: object = files / "news", code: int = 1) -> str:
         done = cli("train", "--target", target, "--out", tmp_path / "r", "--quiet", *more)

@@ -19,7 +19,10 @@ def evaluate(
     gold: Annotated[Path | None, typer.Option("--gold", help="Corpus file with the right entities.")] = None,
     pred: Annotated[Path | None, typer.Option("--pred", help="Corpus file with predicted entities.")] = None,
     model: Annotated[
-        Path | None, typer.Option("--model", help="Folder of a finished run to predict with.")
+        list[Path] | None,
+        typer.Option(
+            "--model", help="Folder of a finished run to predict with; given several times, the runs vote."
+        ),
     ] = None,
     data: Annotated[Path | None, typer.Option("--data", help="Corpus file to predict on and score.")] = None,
     train: Annotated[
@@ -41,7 +44,8 @@ def evaluate(
     if gold and pred and not (model or data):
         title, pairs = f"{pred.name} against {gold.name}", (read_sentences(gold), read_sentences(pred))
     elif model and data and not (gold or pred):
-        title, pairs = f"{model.resolve().name} on {data.name}", _predicted(model, data)
+        names = ", ".join(folder.resolve().name for folder in model)
+        title, pairs = f"{names} on {data.name}", _predicted(model, data)
     else:
         given = [f"--{k}" for k, v in {"gold": gold, "pred": pred, "model": model, "data": data}.items() if v]
         raise ConfigError(
@@ -116,12 +120,12 @@ def register(app: typer.Typer) -> None:
     app.command("compare")(compare)
 
 
-def _predicted(model: Path, data: Path) -> Pairs:
+def _predicted(models: list[Path], data: Path) -> Pairs:
     from nershift.data.formats import read_sentences
-    from nershift.deploy.tagger import Tagger
+    from nershift.deploy.committee import Committee
 
     gold = read_sentences(data)
-    return gold, Tagger.load(model).tag_sentences(gold)
+    return gold, Committee.load(models).tag_sentences(gold)
 
 
 def _read_run(path: Path) -> Pairs:

@@ -62,7 +62,6 @@ def predict(
     """
     from nershift.data.formats import detect_format, read_sentences, write_sentences
     from nershift.deploy.committee import Committee
-    from nershift.deploy.tagger import Tagger
 
     if len(model) > 1 and (adapt or ray is not None):
         raise ConfigError(
@@ -71,12 +70,12 @@ def predict(
     if ray is not None:
         _predict_on_ray(model[0], file, out, ray, min_confidence, adapt, why)
         return
-    alone = Tagger.load(model[0]) if len(model) == 1 else None
-    tagger = alone or Committee.load(model)
-    tag_sentences: Callable[[Sequence[Sentence]], list[Sentence]] = tagger.tag_sentences
-    tag_texts: Callable[[Sequence[str]], list[list[Entity]]] = tagger.tag_texts
-    if alone is not None and adapt:
-        tag_sentences, tag_texts = alone.adapt_sentences, partial(alone.tag_texts, adapt=True)
+    committee = Committee.load(model)
+    first = committee.taggers[0]
+    tag_sentences: Callable[[Sequence[Sentence]], list[Sentence]] = committee.tag_sentences
+    tag_texts: Callable[[Sequence[str]], list[list[Entity]]] = committee.tag_texts
+    if adapt:
+        tag_sentences, tag_texts = first.adapt_sentences, partial(first.tag_texts, adapt=True)
     is_corpus = file != "-" and Path(file).suffix not in (".txt", "") and detect_format(file) is not None
     if out is not None or is_corpus:
         if file == "-":
@@ -95,8 +94,8 @@ def predict(
         for text, entities in zip(texts, tag_texts(texts), strict=True):
             kept = [e.to_dict() for e in entities if e.score >= min_confidence]
             line: dict[str, Any] = {"text": text, "entities": kept}
-            if alone is not None and adapt and why:
-                line["neighbours"] = [[n.to_dict() for n in near] for near in alone.neighbours(text)]
+            if adapt and why:
+                line["neighbours"] = [[n.to_dict() for n in near] for near in first.neighbours(text)]
             sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
         sys.stdout.flush()
 
