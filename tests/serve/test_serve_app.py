@@ -58,41 +58,51 @@ def test_answers_fit_their_schema(client: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("body", "place"),
     [
-        {},
-        [],
-        None,
-        {"texts": "one"},
-        {"texts": [1]},
-        {"texts": [], "tokens": []},
-        {"tokens": [[""]]},
-        {"texts": ["a"], "model": "../v1"},
-        {"texts": ["a"], "min_confidence": 2},
-        {"texts": ["a"] * 300},
-        {"texts": ["a"], "other": 1},
+        ({}, "texts"),
+        ([], "body"),
+        (None, "body"),
+        ({"texts": "one"}, "texts"),
+        ({"texts": [1]}, "texts.0"),
+        ({"texts": [], "tokens": []}, "Extra inputs"),
+        ({"tokens": [[""]]}, "tokens.0.0"),
+        ({"texts": ["a"], "model": "../v1"}, "model"),
+        ({"texts": ["a"], "min_confidence": 2}, "min_confidence"),
+        ({"texts": ["a"] * 300}, "at most 256"),
+        ({"texts": ["a"], "other": 1}, "other"),
     ],
 )
-def test_bad_requests_are_told(client: Any, body: Any) -> None:
-    error(client.post("/tag", json=body), 422, "invalid")
+def test_bad_requests_are_told(client: Any, body: Any, place: str) -> None:
+    assert place in error(client.post("/tag", json=body), 422, "invalid")
 
 
 @pytest.mark.parametrize(
-    "raw", [b"{", b"\xff\xfe", b'{"texts": ["\\ud800"]}', b'{"min_confidence": NaN, "texts": []}']
+    ("raw", "place"),
+    [
+        (b"{", "JSON"),
+        (b"\xff\xfe", "JSON"),
+        (b'{"texts": ["\\ud800"]}', "texts.0"),
+        (b'{"min_confidence": NaN, "texts": []}', "min_confidence"),
+    ],
 )
-def test_bad_bytes_are_told(client: Any, raw: bytes) -> None:
-    error(client.post("/tag", content=raw, headers={"content-type": "application/json"}), 422, "invalid")
+def test_bad_bytes_are_told(client: Any, raw: bytes, place: str) -> None:
+    answer = client.post("/tag", content=raw, headers={"content-type": "application/json"})
+    assert place in error(answer, 422, "invalid")
 
 
-def test_unknown_places(client: Any) -> None:
-    error(client.get("/nothing"), 404, "http_404")
-    error(client.get("/tag"), 405, "http_405")
-    error(client.post("/tag", json={"texts": [], "model": "v9"}), 404, "unknown")
-    error(client.get("/jobs/j00000000"), 404, "unknown")
-    error(client.get("/models/v9/folder"), 404, "unknown")
-    error(client.get("/models/..%2fv1/folder"), 404, "http_404")
-    error(client.get("/static/..%2fapp.py"), 404, "http_404")
-    error(client.get("/static/nothing.js"), 404, "http_404")
+@pytest.mark.parametrize(
+    "path", ["/nothing", "/models/..%2fv1/folder", "/static/..%2fapp.py", "/static/nothing.js"]
+)
+def test_unknown_paths(client: Any, path: str) -> None:
+    assert error(client.get(path), 404, "http_404") == "Not Found"
+
+
+def test_unknown_versions_jobs_and_verbs(client: Any) -> None:
+    assert "version" in error(client.post("/tag", json={"texts": [], "model": "v9"}), 404, "unknown")
+    assert "version" in error(client.get("/models/v9/folder"), 404, "unknown")
+    assert "job" in error(client.get("/jobs/j00000000"), 404, "unknown")
+    assert "Method" in error(client.get("/tag"), 405, "http_405")
 
 
 def test_too_much(client: Any) -> None:
@@ -162,9 +172,11 @@ def test_exports_can_be_read_back(
 
 def test_what_cannot_be_exported(client: Any) -> None:
     good = as_json([Sentence.of(["a"])])
-    error(client.post("/export", json={"sentences": good, "format": "text"}), 422, "format")
+    answer = client.post("/export", json={"sentences": good, "format": "text"})
+    assert "cannot be written" in error(answer, 422, "format")
     odd = [{"tokens": ["a\tb"], "entities": []}]
-    error(client.post("/export", json={"sentences": odd, "format": "conll"}), 422, "unusable")
+    answer = client.post("/export", json={"sentences": odd, "format": "conll"})
+    assert "cannot stand in a column" in error(answer, 422, "unusable")
 
 
 def test_the_folder_of_a_version(client: Any, tmp_path: Path) -> None:
@@ -173,17 +185,27 @@ def test_the_folder_of_a_version(client: Any, tmp_path: Path) -> None:
     assert [e.text for e in Tagger.load(tmp_path / "v1")(TEXT)]
 
 
-def test_overlapping_or_outlying_entities(client: Any) -> None:
-    for entities in ([(0, 2, "x"), (1, 2, "y")], [(1, 3, "x")], [(1, 1, "x")]):
-        given = {
-            "tokens": ["a", "b"],
-            "entities": [{"start": a, "end": b, "label": c} for a, b, c in entities],
-        }
-        error(client.post("/adapt", json={"sentences": [given]}), 422, "unusable")
-    for label in ("O", "two words", "", "x" * 61):
-        given = {"tokens": ["a"], "entities": [{"start": 0, "end": 1, "label": label}]}
-        error(client.post("/adapt", json={"sentences": [given]}), 422, "invalid")
-    error(client.post("/adapt", json={"sentences": as_json([Sentence.of(["a"])])}), 422, "no_entities")
+@pytest.mark.parametrize(
+    ("entities", "why"),
+    [([(0, 2, "x"), (1, 2, "y")], "overlaps"), ([(1, 3, "x")], "outside"), ([(1, 1, "x")], "outside")],
+)
+def test_overlapping_or_outlying_entities(
+    client: Any, entities: list[tuple[int, int, str]], why: str
+) -> None:
+    marked = [{"start": a, "end": b, "label": c} for a, b, c in entities]
+    answer = client.post("/adapt", json={"sentences": [{"tokens": ["a", "b"], "entities": marked}]})
+    assert why in error(answer, 422, "unusable")
+
+
+@pytest.mark.parametrize("label", ["O", "two words", "", "x" * 61])
+def test_labels_that_cannot_be(client: Any, label: str) -> None:
+    given = {"tokens": ["a"], "entities": [{"start": 0, "end": 1, "label": label}]}
+    assert "entities.0.label" in error(client.post("/adapt", json={"sentences": [given]}), 422, "invalid")
+
+
+def test_nothing_to_learn_from(client: Any) -> None:
+    answer = client.post("/adapt", json={"sentences": as_json([Sentence.of(["a"])])})
+    assert "no sentence has an entity" in error(answer, 422, "no_entities")
 
 
 def test_a_pretrained_model_serves_and_waits_for_labels(pretrained_model: Path, tmp_path: Path) -> None:
