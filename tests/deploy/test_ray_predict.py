@@ -96,9 +96,9 @@ def test_wrong_folders_are_refused_before_anything_starts(model: Path, tmp_path:
     with pytest.raises(DataError, match="both kinds"):
         predict_folder(model, tmp_path, tmp_path / "out")
     with pytest.raises(ConfigError, match="no folder to write to"):
-        predict(model, str(tmp_path), ray="local")
+        predict([model], str(tmp_path), ray="local")
     with pytest.raises(ConfigError, match="--why"):
-        predict(model, str(tmp_path), tmp_path / "out", why=True, ray="local")
+        predict([model], str(tmp_path), tmp_path / "out", why=True, ray="local")
 
 
 def test_without_ray_the_extra_is_named(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
