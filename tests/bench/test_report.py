@@ -13,7 +13,7 @@ import pytest
 from nershift.bench.cells import Cell, write_result
 from nershift.bench.figures import amounts, charts_of, ranking
 from nershift.bench.mistakes import mistakes
-from nershift.bench.report import as_html, as_markdown_page, gather, write
+from nershift.bench.report import _notes, as_html, as_markdown_page, gather, write
 from nershift.bench.report_calibration import calibration_table
 from nershift.bench.show import view
 from nershift.bench.tables import get_table, tables
@@ -168,6 +168,10 @@ def test_calibration_is_told_over_runs() -> None:
     assert table.rows[0] == ("a", "2.00", "20.00", "10.00", "2 of 2")
     assert table.rows[-1] == ("all", "2.00", "14.00", "8.00", "2 of 3")
     assert calibration_table([(Cell("t", "m", "a", (), 1), {"calibration": {"test": {}}})]) is None
+
+
+def test_notes_are_escaped_and_their_code_is_marked() -> None:
+    assert _notes(["a < b, `nershift bench`"]) == '<p class="note">a &lt; b, <code>nershift bench</code></p>'
 
 
 def test_the_command(results: Path, tmp_path: Path) -> None:

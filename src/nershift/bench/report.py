@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -123,7 +124,7 @@ def _anchor(name: str) -> str:
 def _section(part: Part, fold: bool = False) -> str:
     table = part.view.table
     told = "".join(f"<p>{escape(remark)}</p>" for remark in part.view.remarks)
-    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in table.notes)
+    notes = _notes(table.notes)
     numbers = pages.table_html(cells(part.view))
     if fold:
         return f"<details><summary>{escape(table.title)}</summary>{numbers}{notes}</details>"
@@ -173,7 +174,7 @@ def _mistakes_html(found: Mistakes) -> str:
     if found.examples:
         tints = pages.tints_of(found.examples)
         body += "<h3>Examples</h3>" + "".join(pages.example_html(e, tints) for e in found.examples)
-    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in found.notes)
+    notes = _notes(found.notes)
     return f"<details><summary>{escape(found.title)}</summary>{body}{notes}</details>"
 
 
@@ -199,3 +200,9 @@ def _markdown(part: Part) -> Iterator[str]:
                 + "\n"
             )
         yield from (f"{note}\n" for note in found.notes)
+
+
+def _notes(notes: Iterable[str]) -> str:
+    """Paragraphs; what stands between backticks is code."""
+    marked_up = (re.sub("`(.+?)`", r"<code>\1</code>", escape(note)) for note in notes)
+    return "".join(f'<p class="note">{note}</p>' for note in marked_up)
