@@ -86,17 +86,16 @@ def test_tables_come_as_named_then_seeds_then_what_others_wait_for_then_the_long
     assert seeds == sorted(seeds)
 
 
-def test_a_job_out_of_memory_runs_alone_then_with_halved_batches(tmp_path: Path) -> None:
+def test_a_job_out_of_memory_waits_then_runs_alone_then_with_halved_batches(tmp_path: Path) -> None:
     cells = _grid("t", (1,))
     name = "pre-training for wikigold/finetune/s1"
-    pool = Scripted({name: [OOM, OOM, OOM, None]}, count=3)
+    pool = Scripted({name: [OOM, OOM, OOM, OOM, None]}, count=3)
     outcome = _run(cells, tmp_path, pool)
     assert outcome.done == len(cells)
     assert not outcome.failed
     assert outcome.smaller == [f"{name}: batches divided by 4"]
     tries = [(halved, beside) for job, halved, beside in pool.log if job == name]
-    assert tries[0] == (0, 0)
-    assert tries[1:] == [(0, 0), (1, 0), (2, 0)]
+    assert tries == [(0, 0), (0, 2), (0, 0), (1, 0), (2, 0)]  # first, beside two others at the end, alone, halved
     last = pool.log.index((name, 2, 0))
     after = [job for job, *_ in pool.log[last + 1 :]]
     assert sorted(after) == ["mit_movie/finetune/s1", "wikigold/finetune/s1"]  # what waited for it
@@ -111,7 +110,7 @@ def test_what_never_works_is_recorded_and_takes_its_dependents_with_it(tmp_path:
     outcome = _run(cells, tmp_path, pool)
     assert outcome.done == 3
     assert sorted(outcome.failed) == [f"{crash}: {CRASH.summary}", f"{memory}: {OOM.summary}"]
-    assert sum(job == memory for job, *_ in pool.log) == 2 + HALVINGS
+    assert sum(job == memory for job, *_ in pool.log) == 3 + HALVINGS
     assert sum(job == crash for job, *_ in pool.log) == 2
     told = [json.loads(p.read_text()) for p in (tmp_path / "failed").iterdir()]
     assert {t.get("batches_divided_by") for t in told} == {None, 2**HALVINGS}

@@ -26,7 +26,8 @@ class Job:
     needs: str | None = None
     seconds: float = 0.0  # estimated
     tries: int = 0
-    alone: bool = False  # ran out of memory beside others
+    crowded: bool = False  # ran out of memory beside others
+    alone: bool = False  # did so again
     halved: int = 0
 
     @property

@@ -79,8 +79,8 @@ def run_grid(
 ) -> Outcome:
     """Run every cell that has no result yet.
 
-    A failing job is tried twice, recorded and does not stop the rest. One that runs out of memory is tried again
-    when no other is left, alone, as it is; then with batches halved, which its result says.
+    A failing job is tried twice, recorded and does not stop the rest. One that runs out of memory is tried again at
+    the end of the line; then, when no other is left, alone; then with batches halved, which its result says.
 
     Args:
         workers: runs at once, as far as memory goes.
@@ -145,7 +145,9 @@ class _Queue:
 
     def again(self, job: Job, failure: Failure) -> bool:
         """Put a failed job back, changed as its failure asks for; False: it had its chances."""
-        if failure.memory and not job.alone:
+        if failure.memory and not job.crowded:
+            job.crowded = True  # at the end of the line others may have left room
+        elif failure.memory and not job.alone:
             job.alone = True
         elif failure.memory and job.halved < HALVINGS:
             job.halved += 1
