@@ -95,7 +95,8 @@ def test_a_job_out_of_memory_waits_then_runs_alone_then_with_halved_batches(tmp_
     assert not outcome.failed
     assert outcome.smaller == [f"{name}: batches divided by 4"]
     tries = [(halved, beside) for job, halved, beside in pool.log if job == name]
-    assert tries == [(0, 0), (0, 2), (0, 0), (1, 0), (2, 0)]  # first, beside two others at the end, alone, halved
+    # As planned, beside two others at the end, alone, halved.
+    assert tries == [(0, 0), (0, 2), (0, 0), (1, 0), (2, 0)]
     last = pool.log.index((name, 2, 0))
     after = [job for job, *_ in pool.log[last + 1 :]]
     assert sorted(after) == ["mit_movie/finetune/s1", "wikigold/finetune/s1"]  # what waited for it
