@@ -12,7 +12,7 @@ from nershift.data.labels import LabelSpace
 from nershift.nn.label_aware import replayed as module
 from nershift.nn.label_aware.decoder import LabelAwareDecoder
 from nershift.nn.label_aware.replayed import Replayed, replayed
-from nershift.nn.label_aware.search import fixed_point
+from nershift.nn.label_aware.search import Autoregressive, Reading, exact_pass, fixed_point
 
 SPACE = LabelSpace.of(["A", "B", "C"], "BIO")
 LENGTHS = torch.tensor([11, 4, 1, 7])
@@ -22,7 +22,7 @@ class Rerun(Replayed):
     """Where there is no GPU: a recording runs anew."""
 
     def record(self) -> None:
-        self.begin_again, self.settle_again = self.begin, self.settle
+        self.begin_again, self.settle_again, self.settle_few_again = self.begin, self.settle, self.settle_few
 
 
 def made(seed: int = 0, device: str = "cpu") -> LabelAwareDecoder:
@@ -47,6 +47,26 @@ def test_replayed_passes_find_what_the_search_finds() -> None:
         found = replayed(decoder, *batch(seed), make=Rerun)
         assert found is not None
         assert torch.equal(found, fixed_point(decoder, *batch(seed)).tags)
+
+
+def test_the_last_open_sentences_are_settled_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = list[int]()
+
+    def counted(
+        tagger: Autoregressive, reading: Reading, known: Tensor, settled: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        sizes.append(len(known))
+        return exact_pass(tagger, reading, known, settled)
+
+    monkeypatch.setattr(module, "FEW", 2)
+    monkeypatch.setattr(module, "exact_pass", counted)
+    decoder = made()
+    replayed(decoder, *batch(0), make=Rerun)
+    for seed in range(1, 8):
+        found = replayed(decoder, *batch(seed), make=Rerun)
+        assert found is not None
+        assert torch.equal(found, fixed_point(decoder, *batch(seed)).tags)
+    assert set(sizes) == {2, 4}
 
 
 def test_weights_that_move_in_place_are_followed_and_new_ones_are_recorded_anew() -> None:

@@ -14,6 +14,7 @@ from nershift.nn.graphs import own_stream, record
 from nershift.nn.label_aware.search import Autoregressive, exact_pass
 
 _MOST = 16  # shapes that a decoder keeps recordings of
+FEW = 16  # sentences: once no more are open, passes are over so many
 _kept: WeakKeyDictionary[nn.Module, dict[Any, Replayed | None]] = WeakKeyDictionary()  # None: met once
 _broken: list[str] = []  # why nothing is recorded any more, once it has failed
 
@@ -23,17 +24,19 @@ class Replayed:
 
     Rough passes before them would not pay: here they take as long.
 
-    All it reads and writes stays in the same places: :meth:`begin` and :meth:`settle` can be recorded.
+    All it reads and writes stays in the same places: :meth:`begin`, :meth:`settle` and :meth:`settle_few` can be
+    recorded.
     """
 
     begin_again: Callable[[], Any]
     settle_again: Callable[[], Any]
+    settle_few_again: Callable[[], Any]
 
     def __init__(self, tagger: Autoregressive, states: Tensor, mask: Tensor) -> None:
         self.tagger, self.states, self.mask = tagger, states.clone(), mask.clone()
         self.tags = torch.zeros(mask.shape, dtype=torch.long, device=mask.device)
         self.settled = torch.zeros(len(mask), dtype=torch.long, device=mask.device)
-        self.left = torch.zeros((), dtype=torch.bool, device=mask.device)
+        self.left = torch.zeros((), dtype=torch.long, device=mask.device)  # sentences that are not settled
 
     def begin(self) -> None:
         self.reading = self.tagger.read(self.states, self.mask)
@@ -43,25 +46,38 @@ class Replayed:
     def settle(self) -> None:
         """One exact pass: every sentence is settled up to the first tag that changes."""
         found, places = exact_pass(self.tagger, self.reading, self.tags, self.settled)
-        lengths = self.mask.sum(1)
         self.tags.copy_(found)
-        self.settled.copy_(torch.minimum(places, lengths))
-        self.left.copy_((self.settled < lengths).any())
+        self.settled.copy_(places)
+        self._count()
+
+    def settle_few(self) -> None:
+        """The same for up to ``FEW`` open sentences alone."""
+        rows = self._open().int().topk(min(FEW, len(self.mask))).indices.sort().values
+        part = self.reading.of(rows, self.mask.shape[1])
+        found, places = exact_pass(self.tagger, part, self.tags[rows], self.settled[rows])
+        self.tags[rows], self.settled[rows] = found, places
+        self._count()
+
+    def _open(self) -> Tensor:
+        return self.settled < self.mask.sum(1)
+
+    def _count(self) -> None:
+        self.left.copy_(self._open().sum())
 
     def record(self) -> None:
         with own_stream() as pool:
-            self.begin()  # what has to be compiled or planned is, before it is recorded
-            self.settle()
-            self.begin_again, _ = record(self.begin, pool)
-            self.settle_again, _ = record(self.settle, pool)
+            parts = (self.begin, self.settle, self.settle_few)
+            for part in parts:
+                part()  # what has to be compiled or planned is, before it is recorded
+            self.begin_again, self.settle_again, self.settle_few_again = (record(p, pool)[0] for p in parts)
 
     def __call__(self, states: Tensor, mask: Tensor) -> Tensor:
         self.states.copy_(states)
         self.mask.copy_(mask)
         self.begin_again()
         self.settle_again()
-        while bool(self.left):
-            self.settle_again()
+        while left := int(self.left):
+            (self.settle_few_again if left <= FEW else self.settle_again)()
         return self.tags.clone()
 
 
