@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -24,7 +23,7 @@ from nershift.bench.tables import get_table
 from nershift.data.spans import Sentence
 from nershift.deploy.committee import vote
 from nershift.eval.metrics import score, sentence_counts
-from nershift.eval.stats import bootstrap_f1
+from nershift.eval.stats import Estimate, bootstrap_f1, bootstrap_mean_f1
 
 SEEDS = (1, 2, 3)
 ALL = ("tagger, all domains", "LANER, all domains")
@@ -67,33 +66,24 @@ def votes(name: str, rows: Sequence[str], cells: Sequence[Cell], results: Path) 
         if len(members) < len(rows) * len(SEEDS):
             continue
         dev, test = (_voted(members, target, split) for split in ("dev", "test"))
-        interval = bootstrap_f1(sentence_counts(*test))
-        made.append(
-            _row(
-                name,
-                len(members),
-                column(target),
-                score(*dev).f1,
-                interval.value,
-                interval.low,
-                interval.high,
-            )
-        )
         test_rows.append(sentence_counts(*test))
+        made.append(_row(name, len(members), column(target), score(*dev).f1, bootstrap_f1(test_rows[-1])))
     if len(made) < len({c.target for c in cells}):
         return made
-    means = [float(np.mean([row[split] for row in made])) for split in ("dev", "test")]
-    # Of the mean over targets: sentences are drawn within each target.
-    rng = np.random.default_rng(0)
-    draws = np.mean([_resampled(counts, rng) for counts in test_rows], axis=0)
-    low, high = np.quantile(draws, [0.025, 0.975])
-    return [*made, _row(name, made[0]["runs"], "mean", *means, float(low), float(high))]
+    dev_mean = sum(row["dev"] for row in made) / len(made)
+    return [*made, _row(name, made[0]["runs"], "mean", dev_mean, bootstrap_mean_f1(test_rows))]
 
 
-def _row(
-    name: str, runs: int, target: str, dev: float, test: float, low: float, high: float
-) -> dict[str, Any]:
-    return {"vote": name, "runs": runs, "target": target, "dev": dev, "test": test, "interval": [low, high]}
+def _row(name: str, runs: int, target: str, dev: float, test: Estimate) -> dict[str, Any]:
+    interval = [test.low, test.high]
+    return {
+        "vote": name,
+        "runs": runs,
+        "target": target,
+        "dev": dev,
+        "test": test.value,
+        "interval": interval,
+    }
 
 
 def _kept(results: Path, cell: Cell) -> dict[str, str] | None:
@@ -106,11 +96,6 @@ def _voted(
 ) -> tuple[Sequence[Sentence], list[Sentence]]:
     gold = corpus(target, "own").split(split)
     return gold, vote([unpack_spans(member[split], gold) for member in members])
-
-
-def _resampled(counts: np.ndarray, rng: np.random.Generator, samples: int = 1000) -> np.ndarray:
-    totals = counts[rng.integers(0, len(counts), (samples, len(counts)))].sum(1)  # [S, 3]
-    return 2 * totals[:, 0] / np.maximum(totals[:, 1] + totals[:, 2], 1)
 
 
 if __name__ == "__main__":

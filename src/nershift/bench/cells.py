@@ -105,7 +105,7 @@ def write_result(
     folder: Path, cell: Cell, metrics: Mapping[str, Any], counts: np.ndarray, origin: Mapping[str, Any]
 ) -> None:
     """``counts [sentences, 3]`` (correct, predicted, gold) serve paired tests; ``origin`` names code and machine."""
-    packed = base64.b64encode(zlib.compress(counts.astype("<u2").tobytes())).decode()
+    packed = _pack(counts.astype("<u2").tobytes())
     result = {"spec": cell.spec(), "metrics": dict(metrics), "counts": packed, "origin": dict(origin)}
     write_text(cell.path(folder), json.dumps(result, indent=1))
 
@@ -116,12 +116,12 @@ def pack_spans(sentences: Sequence[Sentence]) -> str:
         [[s.start, s.end, s.label, round(s.score or 0.0, 4)] for s in sentence.spans]
         for sentence in sentences
     ]
-    return base64.b64encode(zlib.compress(json.dumps(rows).encode(), 9)).decode()
+    return _pack(json.dumps(rows).encode())
 
 
 def unpack_spans(packed: str, sentences: Sequence[Sentence]) -> list[Sentence]:
     """The sentences with the spans that :func:`pack_spans` was given."""
-    rows = json.loads(zlib.decompress(base64.b64decode(packed)))
+    rows = json.loads(_unpack(packed))
     return [s.with_spans(Span(*span) for span in row) for s, row in zip(sentences, rows, strict=True)]
 
 
@@ -132,6 +132,14 @@ def read_result(folder: Path, cell: Cell) -> dict[str, Any] | None:
         return None
     result = json.loads(path.read_text(encoding="utf-8"))
     if isinstance(result.get("counts"), str):
-        flat = np.frombuffer(zlib.decompress(base64.b64decode(result["counts"])), dtype="<u2")
+        flat = np.frombuffer(_unpack(result["counts"]), dtype="<u2")
         result["counts"] = flat.reshape(-1, 3).astype(np.int64)
     return dict(result)
+
+
+def _pack(data: bytes) -> str:
+    return base64.b64encode(zlib.compress(data, 9)).decode()
+
+
+def _unpack(packed: str) -> bytes:
+    return zlib.decompress(base64.b64decode(packed))

@@ -82,12 +82,9 @@ class PrefixLSTM(nn.Module):
         live: Tensor,
         first: int,
     ) -> Tensor | None:
-        """Attention over the states of each prefix in one go, ``[B, R, 2D]``; None where that cannot be had.
+        """Attention over the states of each prefix by the GPU kernel, ``[B, R, 2D]``; None where that cannot be had.
 
-        Args:
-            ahead: forward states, ``[B, n, D]``.
-            query: of the backward states, ``[B, R, D]``; positions count from ``first``.
-            scores: what forward states add to the attention's scores, ``[B, R, n]``.
+        What it is given: see :func:`nershift.nn.label_aware.on_gpu.run`.
         """
         if (
             not labels.is_cuda
