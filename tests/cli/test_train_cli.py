@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -263,3 +264,10 @@ def test_several_sources_follow_one_option() -> None:
         *("--source", "a", "--source", "b", "--source", "c", "-q", "x")
     ]
     assert spread(["predict", "--model", "m", "-"]) == ["predict", "--model", "m", "-"]
+
+
+def test_the_package_runs_as_a_module() -> None:
+    told = subprocess.run(
+        [sys.executable, "-m", "nershift", "--help"], capture_output=True, text=True, check=True
+    )
+    assert "transfer" in told.stdout
