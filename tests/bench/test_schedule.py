@@ -8,7 +8,7 @@ from types import TracebackType
 import pytest
 
 from nershift.bench.cells import Cell
-from nershift.bench.costs import Cost, Rates, estimate, total
+from nershift.bench.costs import Cost, Rates, estimate, gpu_memory, total
 from nershift.bench.jobs import Failure, smaller
 from nershift.bench.plan import Job, plan
 from nershift.bench.pool import HALVINGS, Outcome, run_grid
@@ -61,8 +61,11 @@ class Scripted:
         self.trims += 1
 
 
-def _run(cells: Sequence[Cell], results: Path, pool: Scripted) -> Outcome:
-    return run_grid(cells, results, results / "work", workers=pool.count, quiet=True, pool=lambda *_: pool)
+def _run(cells: Sequence[Cell], results: Path, pool: Scripted, gpu_gib: float | None = None) -> Outcome:
+    work, count = results / "work", pool.count
+    return run_grid(
+        cells, results, work, workers=count, gpu_gib=gpu_gib, quiet=True, pool=lambda *_: pool
+    )  # fmt: skip
 
 
 def test_tables_come_as_named_then_seeds_then_what_others_wait_for_then_the_longest(tmp_path: Path) -> None:
@@ -102,6 +105,36 @@ def test_a_job_out_of_memory_waits_then_runs_alone_then_with_halved_batches(tmp_
     assert sorted(after) == ["mit_movie/finetune/s1", "wikigold/finetune/s1"]  # what waited for it
     assert pool.log[last + 2][2] == 1  # and they run beside each other again
     assert pool.trims == 3
+
+
+@pytest.mark.parametrize(("gib", "beside"), [(None, 3), (11.0, 1), (1.0, 0)])
+def test_as_many_jobs_run_at_once_as_fit_the_gpu(gib: float | None, beside: int, tmp_path: Path) -> None:
+    cells = _grid("t", (1,))  # 5 GiB each
+    pool = Scripted({}, count=4)
+    assert _run(cells, tmp_path, pool, gib).done == len(cells)
+    assert max(others for *_, others in pool.log) == beside
+
+
+def test_a_small_job_goes_first_where_a_large_one_does_not_fit(tmp_path: Path) -> None:
+    encoder = {"kind": "transformer", "transformer": {"name": "some"}}
+    over = {"encoder": encoder, "train": {"batch_size": 64}}
+    large = [Cell("t", "in_domain", "mit_movie", (), s, over) for s in (1, 2)]
+    small = [Cell("t", "in_domain", "wikigold", (), s, {}) for s in (1, 2)]
+    pool = Scripted({}, count=4)
+    _run(large + small, tmp_path, pool, gpu_memory(large[0]) + gpu_memory(small[0]))
+    assert pool.log[:2] == [("mit_movie/in_domain/s1", 0, 0), ("wikigold/in_domain/s1", 0, 1)]
+    assert max(others for *_, others in pool.log) == 1
+
+
+def test_memory_grows_with_batches_and_encoders() -> None:
+    def cell(batch: int, name: str) -> Cell:
+        config = {"encoder": {"kind": "transformer", "transformer": {"name": name}}}
+        phases = {"train": {"batch_size": 8}, "pretrain": {"batch_size": batch}}
+        return Cell("t", "finetune", "wikigold", ("wnut2017",), 1, config | phases, joint=False)
+
+    one = cell(64, "a")
+    assert gpu_memory(one) < gpu_memory(one, pretrain=True) < gpu_memory(cell(64, "a+b"), pretrain=True)
+    assert gpu_memory(one, pretrain=True) > gpu_memory(cell(32, "a"), pretrain=True)
 
 
 def test_what_never_works_is_recorded_and_takes_its_dependents_with_it(tmp_path: Path) -> None:

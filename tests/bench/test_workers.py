@@ -177,12 +177,12 @@ def test_a_worker_whose_grid_was_killed_ends_without_a_word(
     assert line.asked == len(ran) == 1
 
 
-@pytest.mark.parametrize(("free", "asked", "expected"), [(100, None, 10), (100, 4, 4), (5, 8, 1)])
-def test_no_more_workers_than_fit_the_gpu(
-    free: int, asked: int | None, expected: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("pages", "asked", "expected"), [(100, None, 25), (1024, None, 64), (100, 4, 4), (2, 8, 1)]
+)
+def test_no_more_workers_than_fit_main_memory(
+    pages: int, asked: int | None, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
-    monkeypatch.setattr(os, "sysconf", lambda name: 2**20)  # 1,024 GiB
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free * 2**30, 0))
-    assert workers_that_fit(asked, 10.0, 4.0) == expected
+    monkeypatch.setattr(os, "sysconf", lambda name: pages if name == "SC_AVPHYS_PAGES" else 2**30)
+    assert workers_that_fit(asked, 4.0) == expected

@@ -18,6 +18,7 @@ from nershift.bench.cells import Cell
 from nershift.config import Config, TrainConfig
 from nershift.data.catalog import catalog
 from nershift.errors import ConfigError, DataError
+from nershift.nn.side_by_side import AND
 
 _UNKNOWN = 5000  # sentences of a corpus whose size the catalogue does not say
 _HELD_OUT = 0.1
@@ -30,6 +31,11 @@ _START = 0.25  # reading files, building and saving a model
 # Passes over a batch, where one is not what a step does.
 _PASSES = {"metaner": 1.3, "metacross": 5.0}
 _SECOND_ORDER = 2.8
+# GiB of the GPU's memory that a run may hold, recorded steps included: a recurrent one; one with a transformer for
+# each encoder (weights, moments, best weights) and for each sentence of a batch; meta-learning with one.
+_GIB_RECURRENT = 5.0
+_GIB_ENCODER, _GIB_SENTENCE = 4.0, 0.25
+_GIB_META = 20.0
 
 
 @dataclass(frozen=True)
@@ -112,6 +118,20 @@ def estimate(cell: Cell, *, pretrain: bool = False) -> Cost:
         adapted = 20.0 if cell.method == "metacross" else 1.0  # a step of its own for every test sentence
         cost += Cost(0, adapted * _decoding(_size(cell.target, "test"), config.train, config.encoder.kind))
     return cost
+
+
+def gpu_memory(cell: Cell, *, pretrain: bool = False) -> float:
+    """GiB that a cell, or the pre-training that it shares, may hold of a GPU."""
+    config = _config(cell)
+    if config.encoder.kind != "transformer":
+        return _GIB_RECURRENT
+    if cell.pretrained_by == "metacross":
+        return _GIB_META
+    phases = [config.pretrain] if pretrain else [config.train]
+    if cell.pretraining is None and cell.sources:
+        phases.append(config.pretrain)
+    encoders = config.encoder.transformer.name.count(AND) + 1
+    return encoders * (_GIB_ENCODER + _GIB_SENTENCE * max(phase.batch_size for phase in phases))
 
 
 def _config(cell: Cell) -> Config:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from nershift.bench.cells import Cell
-from nershift.bench.costs import Rates
+from nershift.bench.costs import Rates, gpu_memory
 
 By = Literal["table", "seed"]
 
@@ -25,6 +25,7 @@ class Job:
     pretrain: bool = False
     needs: str | None = None
     seconds: float = 0.0  # estimated
+    gib: float = 0.0  # of the GPU's memory that it may hold
     tries: int = 0
     crowded: bool = False  # ran out of memory beside others
     alone: bool = False  # did so again
@@ -50,10 +51,13 @@ def plan(cells: Sequence[Cell], results: Path, *, by: By = "table", rates: Rates
             missing.setdefault(cell.key, cell)
     jobs: dict[str, Job] = {}
     for cell in missing.values():
-        jobs[cell.key] = Job(cell.key, cell, needs=cell.pretraining, seconds=rates(cell).seconds)
+        jobs[cell.key] = Job(
+            cell.key, cell, needs=cell.pretraining, seconds=rates(cell).seconds, gib=gpu_memory(cell)
+        )
         if cell.pretraining and cell.pretraining not in jobs:
             seconds = rates(cell, pretrain=True).seconds
-            jobs[cell.pretraining] = Job(cell.pretraining, cell, pretrain=True, seconds=seconds)
+            gib = gpu_memory(cell, pretrain=True)
+            jobs[cell.pretraining] = Job(cell.pretraining, cell, pretrain=True, seconds=seconds, gib=gib)
     order = {name: i for i, name in enumerate(dict.fromkeys(c.table for c in missing.values()))}
 
     def place(job: Job) -> tuple[int, int, bool, float]:

@@ -21,8 +21,7 @@ from nershift.bench.workers import Workers
 from nershift.storage import write_text
 
 TRIES = 2
-# GiB that a run may take of the GPU's memory, recorded steps included, and of main memory; with a transformer.
-_GIB = {False: (5.0, 2.5), True: (20.0, 4.0)}
+_MAIN_GIB = {False: 2.5, True: 4.0}  # that a run may take of main memory; with a transformer
 HALVINGS = 3  # times that a job's batches are halved when it runs out of memory even alone
 
 
@@ -55,13 +54,16 @@ class Outcome:
     left: int = 0
 
 
-def workers_that_fit(asked: int | None, gpu_gib: float, main_gib: float) -> int:
-    """As many as were asked for, or one a core, as far as memory goes."""
+def gpu_room() -> float:
+    """GiB that are free on the GPU; no limit where there is none."""
     import torch
 
+    return torch.cuda.mem_get_info()[0] / 2**30 if torch.cuda.is_available() else float("inf")
+
+
+def workers_that_fit(asked: int | None, main_gib: float) -> int:
+    """As many as were asked for, or one a core, as far as main memory goes."""
     count = asked or os.cpu_count() or 1
-    if torch.cuda.is_available():
-        count = min(count, int(torch.cuda.mem_get_info()[0] / 2**30 / gpu_gib))
     pages = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     return max(1, min(count, int(pages / main_gib)))
 
@@ -74,6 +76,7 @@ def run_grid(
     workers: int | None = None,
     minutes: float = 0,
     by: By = "table",
+    gpu_gib: float | None = None,
     quiet: bool = False,
     pool: MakePool | None = None,
 ) -> Outcome:
@@ -85,6 +88,7 @@ def run_grid(
     Args:
         workers: runs at once, as far as memory goes.
         minutes: stop after so long; what is done is kept, what runs has a moment for its checkpoint.
+        gpu_gib: memory of the GPU to count on, if not all that is free on this machine's.
         pool: where to run, if not in processes of this machine; given ``workers``, ``results`` and ``work``.
     """
     jobs = plan(cells, results, by=by)
@@ -93,15 +97,16 @@ def run_grid(
         return outcome
     deadline = time.monotonic() + 60 * minutes if minutes else float("inf")
     if pool is None:
-        each = max(_GIB["transformer" in job.cell.config.get("encoder", {})] for job in jobs)
-        made: Pool = Workers(min(workers_that_fit(workers, *each), len(jobs)), results, work)
+        each = max(_MAIN_GIB["transformer" in job.cell.config.get("encoder", {})] for job in jobs)
+        made: Pool = Workers(min(workers_that_fit(workers, each), len(jobs)), results, work)
+        room = gpu_gib or gpu_room()
     else:
-        made = pool(workers, results, work)
+        made, room = pool(workers, results, work), gpu_gib or float("inf")
     with made as places, _Bar(jobs, places.count, quiet) as bar:
         queue = _Queue(jobs)
         while queue.waiting or places.busy:
             for number in places.idle():
-                job = queue.next(not places.busy)
+                job = queue.next(room - sum(j.gib for j in places.busy.values()), not places.busy)
                 if job is None:
                     break
                 if job.alone:
@@ -132,11 +137,13 @@ class _Queue:
     def __init__(self, jobs: Sequence[Job]) -> None:
         self.waiting, self.finished, self.alone_runs = list(jobs), set[str](), False
 
-    def next(self, nothing_runs: bool) -> Job | None:
+    def next(self, room: float, nothing_runs: bool) -> Job | None:
+        """The first that is ready and fits into ``room`` GiB; when nothing runs, any fits."""
         if self.alone_runs and not nothing_runs:
             return None
         self.alone_runs = False
         ready = [j for j in self.waiting if j.needs is None or j.needs in self.finished]
+        ready = [j for j in ready if j.gib <= room or nothing_runs]
         job = next((j for j in ready if not j.alone), ready[0] if ready and nothing_runs else None)
         if job is not None:
             self.waiting.remove(job)

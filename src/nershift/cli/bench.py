@@ -68,6 +68,10 @@ def run(
     minutes: Annotated[
         float, typer.Option("--minutes", help="Stop after so long; what is done is kept.")
     ] = 0,
+    gpu_gib: Annotated[
+        float | None,
+        typer.Option("--gpu-gib", min=1.0, help="GPU memory to count on; default: all that is free."),
+    ] = None,
     by: Annotated[
         str,
         typer.Option("--by", help="Finish table after table, or the first seed of all tables first (seed)."),
@@ -94,7 +98,9 @@ def run(
         from nershift.bench.ray_pool import RayPool
 
         pool = partial(RayPool, address=ray)
-    outcome = run_grid(cells, out, work, workers=workers, minutes=minutes, by=order, pool=pool)
+    outcome = run_grid(
+        cells, out, work, workers=workers, minutes=minutes, by=order, gpu_gib=gpu_gib, pool=pool
+    )
     console = Console(stderr=True)
     console.print(f"{outcome.done} results in {out}, {len(outcome.failed)} failed, {outcome.left} left")
     if outcome.smaller:
