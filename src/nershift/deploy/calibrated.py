@@ -20,7 +20,7 @@ from nershift.eval.calibration import (
     thresholds,
     told,
 )
-from nershift.nn.model import TaggingModel, by_length
+from nershift.nn.model import TaggingModel
 
 MOST = 500  # sentences that a temperature is fitted on: one number needs no more
 
@@ -115,7 +115,7 @@ def before_and_after(
 class _Part:
     """A batch after the encoder: which sentences, their states ``[B, L, H]`` and what is found in them."""
 
-    rows: list[int]
+    rows: Sequence[int]
     states: Tensor
     mask: Tensor
     spans: list[list[Span]]
@@ -124,9 +124,7 @@ class _Part:
 def _read(model: TaggingModel, key: str, sentences: Sequence[Sentence], batch_size: int) -> Iterator[_Part]:
     decoder = model.decoder(key)
     model.eval()
-    for rows in by_length(sentences, batch_size):
-        mine = [sentences[i] for i in rows]
-        batch = model.batch(key, mine, [model.encoder.prepare(s.tokens) for s in mine])
+    for rows, batch in model.batches(key, sentences, batch_size):
         states = model.states(batch)
         spans = [decoder.space.decode(ids) for ids in decoder.decode(states, batch.mask)]
         yield _Part(rows, states, batch.mask, spans)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,17 +98,32 @@ class TaggingModel(nn.Module):
         assert batch.tags is not None, "a batch of raw text has no tags to learn from"
         return self.decoder(batch.key).loss(states, batch.mask, batch.tags).mean()
 
-    @torch.no_grad()
     def predict(
         self, key: str, sentences: Sequence[Sentence], batch_size: int = 128, confidence: bool = False
     ) -> list[Sentence]:
         """The same sentences with predicted spans, in the same order."""
+        return self.predict_batches(sentences, self.batches(key, sentences, batch_size), confidence)
+
+    def batches(
+        self, key: str, sentences: Sequence[Sentence], batch_size: int
+    ) -> Iterator[tuple[Sequence[int], Batch]]:
+        """Sentences of like length together: their places, and the batch."""
+        for part in by_length(sentences, batch_size):
+            chosen = [sentences[i] for i in part]
+            yield part, self.batch(key, chosen, [self.encoder.prepare(s.tokens) for s in chosen])
+
+    @torch.no_grad()
+    def predict_batches(
+        self,
+        sentences: Sequence[Sentence],
+        batches: Iterable[tuple[Sequence[int], Batch]],
+        confidence: bool = False,
+    ) -> list[Sentence]:
+        """:meth:`predict` for those who keep the ``batches`` of a text that they come back to."""
         was_training = self.training
         self.eval()
         out: list[Sentence] = [s.with_spans(()) for s in sentences]
-        for part in by_length(sentences, batch_size):
-            chosen = [sentences[i] for i in part]
-            batch = self.batch(key, chosen, [self.encoder.prepare(s.tokens) for s in chosen])
+        for part, batch in batches:
             for i, spans in zip(part, self.spans(batch, confidence), strict=True):
                 out[i] = sentences[i].with_spans(spans)
         self.train(was_training)

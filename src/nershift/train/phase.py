@@ -53,6 +53,9 @@ class Phase:
         self.dev = [(key, sentences) for key, sentences in dev if sentences]
         self.steps_per_epoch = steps_per_epoch or max(feed.per_epoch for feed in self.feeds.values())
         self.monitors: dict[str, tuple[str, Sequence[Sentence]]] = {}  # scored and logged, never selected on
+        self._scored: dict[
+            tuple[str, int], list[tuple[Sequence[int], Batch]]
+        ] = {}  # batches of what is scored
 
     def draw(self, step: int, rank: int, world: int) -> dict[str, Batch]:
         """The batches of one step."""
@@ -87,7 +90,11 @@ class Phase:
         return {name: self._f1(key, gold) for name, (key, gold) in self.monitors.items()}
 
     def _f1(self, key: str, gold: Sequence[Sentence]) -> float:
-        return score(gold, self.model.predict(key, gold, self.config.eval_batch_size)).f1
+        """The batches are kept from epoch to epoch, for to make them takes as long as to tag them."""
+        at = (key, id(gold))
+        if at not in self._scored:
+            self._scored[at] = list(self.model.batches(key, gold, self.config.eval_batch_size))
+        return score(gold, self.model.predict_batches(gold, self._scored[at])).f1
 
 
 class MixedPhase(Phase):
