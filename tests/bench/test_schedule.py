@@ -109,7 +109,7 @@ def test_a_job_out_of_memory_waits_then_runs_alone_then_with_halved_batches(tmp_
 
 @pytest.mark.parametrize(("gib", "beside"), [(None, 3), (11.0, 1), (1.0, 0)])
 def test_as_many_jobs_run_at_once_as_fit_the_gpu(gib: float | None, beside: int, tmp_path: Path) -> None:
-    cells = _grid("t", (1,))  # 5 GiB each
+    cells = _grid("t", (1,))  # about 5 GiB each
     pool = Scripted({}, count=4)
     assert _run(cells, tmp_path, pool, gib).done == len(cells)
     assert max(others for *_, others in pool.log) == beside

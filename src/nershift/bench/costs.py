@@ -31,11 +31,11 @@ _START = 0.25  # reading files, building and saving a model
 # Passes over a batch, where one is not what a step does.
 _PASSES = {"metaner": 1.3, "metacross": 5.0}
 _SECOND_ORDER = 2.8
-# GiB of the GPU's memory that a run may hold, recorded steps included: a recurrent one; one with a transformer for
-# each encoder (weights, moments, best weights) and for each sentence of a batch; meta-learning with one.
-_GIB_RECURRENT = 5.0
-_GIB_ENCODER, _GIB_SENTENCE = 4.0, 0.25
-_GIB_META = 20.0
+# GiB of the GPU's memory that a run may hold, recorded steps included, by its encoder: for weights and moments, and
+# for each sentence of a batch; there the walks of a label-aware decoder add to it.
+_GIB = {"recurrent": (2.0, 0.08), "transformer": (4.0, 0.25)}
+_GIB_WALKS = 0.15
+_GIB_META = 20.0  # meta-learning with a transformer
 
 
 @dataclass(frozen=True)
@@ -123,15 +123,15 @@ def estimate(cell: Cell, *, pretrain: bool = False) -> Cost:
 def gpu_memory(cell: Cell, *, pretrain: bool = False) -> float:
     """GiB that a cell, or the pre-training that it shares, may hold of a GPU."""
     config = _config(cell)
-    if config.encoder.kind != "transformer":
-        return _GIB_RECURRENT
     if cell.pretrained_by == "metacross":
         return _GIB_META
     phases = [config.pretrain] if pretrain else [config.train]
     if cell.pretraining is None and cell.sources:
         phases.append(config.pretrain)
+    weights, sentence = _GIB[config.encoder.kind]
+    sentence += _GIB_WALKS * (config.decoder.kind == "label-aware")
     encoders = config.encoder.transformer.name.count(AND) + 1
-    return encoders * (_GIB_ENCODER + _GIB_SENTENCE * max(phase.batch_size for phase in phases))
+    return encoders * (weights + sentence * max(phase.batch_size for phase in phases))
 
 
 def _config(cell: Cell) -> Config:
