@@ -34,6 +34,23 @@ def test_tables_share_the_runs_they_have_in_common() -> None:
     assert len(sweeps[0] & sweeps[1]) == 4
 
 
+def test_tables_of_one_head_share_what_has_two() -> None:
+    heads, full = get_table("datnet-heads"), get_table("datnet-heads-full")
+    assert heads.layout()[0] == [
+        "Base", "DATNet-F", "F-transfer, one head", "DATNet-F, one head", "DATNet-P, one head",
+    ]  # fmt: skip
+    assert len(heads.layout()[1]) == 12
+    table3 = {c.key for c in get_table("datnet-table3").cells((1, 2, 3))}
+    for made in heads.cells(heads.seeds):
+        assert (made.key in table3) == ("one head" not in made.name)
+    assert full.layout()[1] == ["conll2002_es", "conll2002_nl", "wnut2016 (train + dev)", "wnut2017"]
+    for made in (c for t in (heads, full) for c in t.cells((1,)) if "one head" in c.name):
+        options = made.config["options"]
+        assert options["decoders"] == "shared"
+        assert ("same" in options) == (made.target == "wnut2016")
+        assert resolve(made.method, made.config, 1).options["decoders"] == "shared"
+
+
 def test_wnut_2016_has_both_protocols_and_the_oracle_is_a_column_of_its_own() -> None:
     table = get_table("datnet-table2")
     found = {(c.target, c.train_on_dev) for c in table.cells((1,)) if c.target == "wnut2016"}

@@ -11,10 +11,11 @@ import torch
 
 from nershift.config import merge
 from nershift.data.corpus import Corpus
+from nershift.data.type_names import full_name, same_types
 from nershift.errors import ConfigError, SetupError
 from nershift.methods.base import TARGET
 from nershift.nn.label_aware.decoder import LabelAwareDecoder
-from nershift.nn.label_aware.rows import full_name, joined_space, nearest_types, same_types
+from nershift.nn.label_aware.rows import joined_space, nearest_types
 from nershift.nn.model import TaggingModel
 from nershift.run import adapt, pretrain, resolve, transfer
 

@@ -114,7 +114,7 @@ def _table2(seeds: Sequence[int]) -> list[Cell]:
     ]  # fmt: skip
 
 
-def _full_place(c: Cell) -> str:
+def full_place(c: Cell) -> str:
     return f"{c.target} (train + dev)" if c.train_on_dev else c.target
 
 
@@ -251,7 +251,7 @@ TABLES = [
         "datnet-table2",
         "DATNet Table 2: full data, F1",
         _table2,
-        lambda c: (c.name, _full_place(c)),
+        lambda c: (c.name, full_place(c)),
         {
             (name, place): value
             for name, row in _PRINTED_2.items()
@@ -290,7 +290,7 @@ TABLES = [
         "datnet-table4",
         "DATNet Table 4: parts of the model, F1",
         _table4,
-        lambda c: (c.name, _full_place(c)),
+        lambda c: (c.name, full_place(c)),
         {
             (row, place): value
             for place, values in _PRINTED_4.items()

@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from nershift.config import EncoderConfig, WordsConfig, build, merge, to_dict
-from nershift.data.corpus import Corpus
+from nershift.data.labels import LabelSpace
 from nershift.data.spans import Sentence
+from nershift.data.type_names import check_same
 from nershift.errors import ConfigError, SetupError
 from nershift.methods.base import TARGET, Method
+from nershift.methods.datnet_heads import Rows, joint_rows, joint_space, view
 from nershift.methods.datnet_phase import DualPhase, DualSettings, pooled_states
 from nershift.nn.build import make_words
+from nershift.nn.crf.view import CRFView
 from nershift.nn.decoders import Decoder
 from nershift.nn.grad_loss import ResourceDiscriminator
 from nershift.nn.model import TaggingModel
@@ -49,7 +52,8 @@ class AutoOptions:
     private_size: int = 100  # units a direction of each LSTM of variant P (F: encoder.recurrent.size)
     words: Literal["auto", "shared", "separate"] = "auto"  # auto: one table where the languages agree
     source_words: dict[str, Any] = field(default_factory=dict)  # the source's own over encoder.words
-    decoders: Literal["separate", "shared"] = "separate"  # shared: one head, if the types are the same
+    decoders: Literal["separate", "shared"] = "separate"  # shared: one head, in which like types share rows
+    same: dict[str, str] = field(default_factory=dict)  # target type: source type, where names do not tell
     source_share: float = 0.4  # source batches in an epoch, as a share of all
     balance: float = 0.5  # 1: the target passes once an epoch; 0: a target batch in every step
     epoch_steps: int = 0  # steps of an epoch; 0: those of source_share or of the target, whichever is more
@@ -109,15 +113,8 @@ class AutoDATNet(Method):
     def check(self) -> None:
         super().check()
         self._check_settings()
-        if self.options.decoders == "shared":
-            for corpus in self.setup.sources:
-                if self.source_space(corpus) != self.target_space:
-                    raise SetupError(
-                        f"source '{corpus.name}' has the types {', '.join(corpus.types)}",
-                        place="options.decoders",
-                        expected=f"for a shared decoder the target's: {', '.join(self.target_space.types)}",
-                        fix="leave options.decoders away, or rename types with a label map",
-                    )
+        if self.setup.sources and self.setup.target is not None:
+            self._check_heads()
         for remark in self.remarks() if self.setup.target is not None else ():
             log.info("%s", remark)
 
@@ -138,6 +135,26 @@ class AutoDATNet(Method):
             value = getattr(self.options, name)
             if value < int(name == "private_size"):
                 raise ConfigError(f"found {value}", place=f"options.{name}", expected="0 or more")
+
+    def _check_heads(self) -> None:
+        o, kind = self.options, self.config.decoder.kind
+        if o.decoders == "separate":
+            if o.same:
+                raise ConfigError(
+                    "types that mean the same were given, but each side has a head of its own",
+                    place="config.options.same",
+                    expected="options.decoders shared",
+                    fix="--set options.decoders=shared, or leave options.same away",
+                )
+            return
+        check_same(o.same, self.target_space.types, sorted({t for c in self.setup.sources for t in c.types}))
+        own = {t: t for t in self.target_space.types}
+        if any(rows != own for rows in self._joint_rows().values()) and kind != "crf":
+            raise ConfigError(
+                f"found '{kind}'",
+                place="config.decoder.kind",
+                expected="crf: only its head can be shared by sides with different types",
+            )
 
     # -- the variant -------------------------------------------------------------------------------------
 
@@ -204,26 +221,37 @@ class AutoDATNet(Method):
     def _models(self) -> dict[str, TaggingModel]:
         """The target's model and, unless it is trained alone, the source's, which is a part of the former."""
         variant, _ = self.choice()
-        config, sources = self.config.encoder, self.setup.sources
+        config = self.config.encoder
         if variant == "base":
             return {TARGET: self.new_model(self.target.train, {TARGET: self.target_space})}
         if variant == "P":
             config = sized(config, self.options.private_size)
         ours, theirs = self._encoders(config, private=variant == "P")
-        target = TaggingModel(ours, {TARGET: self.new_decoder(self.target_space, ours.size, TARGET)})
-        heads = {self.source_keys()[c.name]: self._source_head(c, target, theirs.size) for c in sources}
+        head, heads = self._heads(ours.size)
+        target = TaggingModel(ours, {TARGET: head})
         target.extras[SOURCE] = source = TaggingModel(theirs, heads)
         if self.options.adversary != "none":
             seed_torch(self.config.seed, "discriminator")
             target.extras["discriminator"] = ResourceDiscriminator(shared_size(ours))
         return {TARGET: target, SOURCE: source}
 
-    def _source_head(self, corpus: Corpus, target: TaggingModel, size: int) -> Decoder:
-        if self.options.decoders == "shared":
-            return target.decoder(TARGET)
-        return self.new_decoder(
-            self.source_space(corpus), size, f"{SOURCE} {self.source_keys()[corpus.name]}"
-        )
+    def _source_spaces(self) -> dict[str, LabelSpace]:
+        keys = self.source_keys()
+        return {keys[c.name]: self.source_space(c) for c in self.setup.sources}
+
+    def _joint_rows(self) -> dict[str, Rows]:
+        return joint_rows(self.target_space, self._source_spaces(), self.options.same)
+
+    def _heads(self, size: int) -> tuple[Decoder, dict[str, Decoder]]:
+        """The target's and, by key, the sources'."""
+        ours, theirs = self.target_space, self._source_spaces()
+        if self.options.decoders == "separate":
+            head = self.new_decoder(ours, size, TARGET)
+            return head, {key: self.new_decoder(s, size, f"{SOURCE} {key}") for key, s in theirs.items()}
+        rows = self._joint_rows()
+        whole = self.new_decoder(joint_space(ours, rows), size, TARGET)
+        own = {t: t for t in ours.types}
+        return view(whole, ours, own), {key: view(whole, s, rows[key]) for key, s in theirs.items()}
 
     def _encoders(self, config: EncoderConfig, private: bool) -> tuple[RecurrentEncoder, RecurrentEncoder]:
         target = _words(self.target.train)
@@ -253,7 +281,9 @@ class AutoDATNet(Method):
 
     def finish(self, model: TaggingModel) -> TaggingModel:
         self._shown = {} if SOURCE not in model.extras else self._shared_states(model)
-        return TaggingModel(model.encoder, {TARGET: model.decoder(TARGET)}).to(model.device)
+        head = model.decoder(TARGET)
+        kept = head.plain() if isinstance(head, CRFView) else head
+        return TaggingModel(model.encoder, {TARGET: kept}).to(model.device)
 
     def _shared_states(self, model: TaggingModel) -> dict[str, Any]:
         source = model.extras[SOURCE]

@@ -9,19 +9,13 @@ from typing import Any, Literal
 from nershift.config import merge
 from nershift.data.corpus import Corpus
 from nershift.data.labels import LabelSpace
-from nershift.errors import ConfigError, SetupError, nearest
+from nershift.data.type_names import check_same, full_name, same_types
+from nershift.errors import ConfigError, SetupError
 from nershift.methods.base import TARGET, Method, Setup
 from nershift.nn.decoders import Decoder, make_decoder
 from nershift.nn.label_aware.check import compare_decoding
 from nershift.nn.label_aware.decoder import LabelAwareDecoder, LabelAwareSettings
-from nershift.nn.label_aware.rows import (
-    carry_over,
-    full_name,
-    joined_space,
-    nearest_types,
-    same_types,
-    start_from_names,
-)
+from nershift.nn.label_aware.rows import carry_over, joined_space, nearest_types, start_from_names
 from nershift.nn.model import TaggingModel
 from nershift.train.phase import MixedPhase, Phase
 from nershift.train.seeding import seed_torch
@@ -112,20 +106,7 @@ class Laner(Method):
                 value = getattr(settings, name)
                 raise ConfigError(f"found {value!r}", place=f"config.options.{name}", expected=expected)
         if self.setup.target is not None and not self.setup.pretrained:
-            self._check_map(self._source_types)
-
-    def _check_map(self, known: tuple[str, ...]) -> None:
-        for ours, theirs in self.options.same.items():
-            for label, types, owner in (
-                (ours, self.target_space.types, "the target has"),
-                (theirs, known, "the sources have"),
-            ):
-                if label not in types:
-                    raise SetupError(
-                        f"{owner} no type '{label}'{nearest(label, types)}",
-                        place="config.options.same",
-                        expected=f"target type: source type; {owner} {', '.join(types) or 'none'}",
-                    )
+            check_same(self.options.same, self.target_space.types, self._source_types)
 
     def new_decoder(self, space: LabelSpace, size: int, key: str) -> Decoder:
         seed_torch(self.config.seed, "decoder", key)
@@ -155,7 +136,7 @@ class Laner(Method):
 
     def _grown(self, old: LabelAwareDecoder, model: TaggingModel) -> LabelAwareDecoder:
         """A decoder for the target that starts from what ``old`` knows."""
-        self._check_map(old.space.types)
+        check_same(self.options.same, self.target_space.types, old.space.types)
         same = same_types(self.target_space.types, old.space.types, self.options.same)
         space = self.target_space
         if self.options.labels == "union":

@@ -47,12 +47,17 @@ class CRFDecoder(Decoder):
         for name, table in legality.items():
             self.register_buffer(name, torch.tensor(table), persistent=False)
 
+    def scores(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Transition, start and end scores as they are learned."""
+        return self.transitions, self.starts, self.ends
+
     def chain(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Transition, start and end scores with illegal ones at ``IMPOSSIBLE``."""
+        """The same with illegal ones at ``IMPOSSIBLE``."""
+        steps, starts, ends = self.scores()
         return (
-            torch.where(self._steps, self.transitions, IMPOSSIBLE),
-            torch.where(self._starts, self.starts, IMPOSSIBLE),
-            torch.where(self._ends, self.ends, IMPOSSIBLE),
+            torch.where(self._steps, steps, IMPOSSIBLE),
+            torch.where(self._starts, starts, IMPOSSIBLE),
+            torch.where(self._ends, ends, IMPOSSIBLE),
         )
 
     def loss(self, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:

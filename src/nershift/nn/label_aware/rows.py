@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -11,36 +11,10 @@ from torch import Tensor
 from nershift.data.labels import LabelSpace, normalised
 from nershift.data.schemes import split_tag
 from nershift.data.spans import Sentence
+from nershift.data.type_names import LONG
 from nershift.nn.encoder import Encoder
 from nershift.nn.label_aware.decoder import LabelAwareDecoder
 from nershift.nn.model import Batch
-
-# Names under which the four classic types go; each row is one type.
-CLASSIC = (
-    ("person", "per"),
-    ("organisation", "organization", "org"),
-    ("location", "loc"),
-    ("miscellaneous", "misc"),
-)
-_LONG = {name: row[0] for row in CLASSIC for name in row}
-
-
-def full_name(label: str) -> str:
-    """The name under which types are compared: ``'PER'`` and ``'Person'`` are one type.
-
-    Example:
-        >>> full_name("ORG"), full_name("Restaurant_Name")
-        ('organisation', 'restaurantname')
-    """
-    name = normalised(label)
-    return _LONG.get(name, name)
-
-
-def same_types(ours: Iterable[str], theirs: Iterable[str], given: Mapping[str, str]) -> dict[str, str]:
-    """Types that mean the same, ours → theirs: those of ``given``, then those of one full name."""
-    by_name = {full_name(t): t for t in theirs}
-    found = {t: by_name[full_name(t)] for t in ours if full_name(t) in by_name}
-    return found | dict(given)
 
 
 def joined_space(ours: LabelSpace, theirs: LabelSpace, same: Mapping[str, str]) -> LabelSpace:
@@ -93,7 +67,7 @@ def _name_vectors(encoder: Encoder, names: Sequence[str]) -> Tensor:
 
 def _words(name: str) -> list[str]:
     """``'Restaurant_Name'`` → ``['restaurant', 'name']``; ``'PER'`` → ``['person']``."""
-    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", _LONG.get(normalised(name), name))
+    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", LONG.get(normalised(name), name))
     return re.findall(r"[^\W_]+", parted.lower()) or [name]
 
 
