@@ -1,6 +1,7 @@
 """Label-aware decoding: all prefixes at once against position by position, in the same run, with equal results.
 
     python benchmarks/laner.py [--device cuda] [--json FILE] [--seconds 5] [--batch 64] [--length 50]
+    python benchmarks/laner.py --device cuda --tune      # only: the GPU kernel by its sizes, and a recorded pass
     python benchmarks/laner.py --encoder NAME            # below the heads, in place of a random BERT-base
     python benchmarks/laner.py --model RUN [CORPUS ...]  # only: is every test sentence decoded as step by step?
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -23,6 +25,7 @@ from torch import Tensor, nn
 from nershift.data.labels import LabelSpace
 from nershift.nn.label_aware.check import TIE
 from nershift.nn.label_aware.decoder import LabelAwareDecoder
+from nershift.nn.label_aware.replayed import Replayed
 from nershift.nn.label_aware.search import fixed_point
 from nershift.nn.softmax import SoftmaxDecoder
 
@@ -139,11 +142,50 @@ def speed(options: argparse.Namespace) -> list[Row]:
     decode = time_rivals(rivals, device, options.seconds, warm_up=1)
     extra: dict[str, float | str] = {
         "mean passes": float(found.passes.float().mean()),
+        "most passes": float(found.passes.max()),
         "mean rough passes": float(found.rounds.float().mean()),
     }
+    if clean.is_cuda:
+        extra["passes, recorded"] = float(_recorded(decoder, clean, mask).passes)
     differing = float((expected != found.tags).sum())
     rows.append(Row("greedy decoding", decode["baseline"], decode["ours"], differing, extra))
     return rows
+
+
+@torch.no_grad()
+def _recorded(decoder: LabelAwareDecoder, states: Tensor, mask: Tensor) -> Replayed:
+    """Decoding as :meth:`LabelAwareDecoder.decode` has it on a GPU for a shape met before, after one call."""
+    take = Replayed(decoder, states, mask)
+    take.record()
+    take(states, mask)
+    return take
+
+
+@torch.no_grad()
+def tune(options: argparse.Namespace) -> None:
+    """Print how long the GPU kernel takes by the size of its programs, and the recorded parts as they are."""
+    from nershift.nn.label_aware import on_gpu
+
+    decoder = trained(options.size, options.device)
+    states, mask, tags = made_up(options.batch, options.length, options.size, options.device, 7)
+    ahead = decoder.prefixes.forward_states(decoder.labels.weight, tags)
+    gates, weight = decoder.prefixes._recurrence(decoder.labels.weight)
+    query, scores = torch.randn_like(ahead), torch.randn(*mask.shape, options.length, device=options.device)
+    given = (gates, weight, tags, ahead, query, scores, mask, 0)
+    take = _recorded(decoder, states, mask)
+    cases: dict[str, Callable[[], object]] = {
+        f"kernel, {block} sentences, {warps} warps": partial(on_gpu.run, *given, block=block, warps=warps)
+        for block, warps in ((16, 4), (16, 8), (32, 4), (32, 8), (32, 16), (64, 8))
+    }
+    cases |= {
+        "forward states": lambda: decoder.prefixes.forward_states(decoder.labels.weight, tags),
+        "recorded begin": take.begin_again,
+        "recorded pass": take.settle_again,
+        "recorded pass of few": take.settle_few_again,
+        f"recorded decoding, {take.passes} passes": lambda: take(states, mask),
+    }
+    for name, call in cases.items():
+        print(f"{name}: {time_rivals({name: call}, options.device, options.seconds, warm_up=3)[name]:.3f} ms")
 
 
 def against_softmax(options: argparse.Namespace) -> Row:
@@ -246,6 +288,7 @@ def main() -> None:
     parser.add_argument(
         "--encoder", default="", help="a transformer to run below the heads (on a GPU: BERT-base)"
     )
+    parser.add_argument("--tune", action="store_true", help="time the parts of decoding on a GPU")
     parser.add_argument("--model", type=Path, help="a run of `nershift train --method laner`")
     parser.add_argument("corpora", nargs="*", help="catalog names; CrossNER's five by default")
     options = parser.parse_args()
@@ -257,6 +300,9 @@ def main() -> None:
             options.device,
             options.json,
         )
+        return
+    if options.tune:
+        tune(options)
         return
     rows = speed(options)
     if options.encoder or options.device != "cpu":

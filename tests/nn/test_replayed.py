@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from nershift.data.labels import LabelSpace
 from nershift.nn.label_aware import replayed as module
+from nershift.nn.label_aware.chain import Chain
 from nershift.nn.label_aware.decoder import LabelAwareDecoder
 from nershift.nn.label_aware.replayed import Replayed, replayed
 from nershift.nn.label_aware.search import Autoregressive, Reading, exact_pass, fixed_point
@@ -49,14 +50,24 @@ def test_replayed_passes_find_what_the_search_finds() -> None:
         assert torch.equal(found, fixed_point(decoder, *batch(seed)).tags)
 
 
+def test_it_tells_how_many_passes_its_slowest_sentence_took() -> None:
+    decoder = made()
+    take = Rerun(decoder, *batch(0))
+    take.record()
+    for seed in range(4):
+        with torch.no_grad():
+            take(*batch(seed))
+        assert take.passes == fixed_point(decoder, *batch(seed), rounds=0).passes.max()
+
+
 def test_the_last_open_sentences_are_settled_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = list[int]()
 
     def counted(
-        tagger: Autoregressive, reading: Reading, known: Tensor, settled: Tensor
+        tagger: Autoregressive, reading: Reading, chain: Chain, known: Tensor, settled: Tensor
     ) -> tuple[Tensor, Tensor]:
         sizes.append(len(known))
-        return exact_pass(tagger, reading, known, settled)
+        return exact_pass(tagger, reading, chain, known, settled)
 
     monkeypatch.setattr(module, "FEW", 2)
     monkeypatch.setattr(module, "exact_pass", counted)

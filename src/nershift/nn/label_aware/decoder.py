@@ -27,13 +27,14 @@ from nershift.data.labels import LabelSpace
 from nershift.data.spans import Span
 from nershift.nn.decoders import Decoder, cut, widened
 from nershift.nn.label_aware.attention import attend, attend_recent
+from nershift.nn.label_aware.chain import NONE, Chain
 from nershift.nn.label_aware.prefixes import PrefixLSTM
 from nershift.nn.label_aware.replayed import replayed
 from nershift.nn.label_aware.search import Reading, beam, fixed_point
 from nershift.nn.lookup import look_up
 
-NONE = float("-inf")
 CELLS = 500_000  # sentences × positions × positions decoded at a time, which bounds memory
+USUAL = 5  # labels before a position that its chain reads, the start label included
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,11 @@ class LabelAwareDecoder(Decoder):
     """``p(y_i | y_1 … y_{i-1}, X)`` (eq. 1) from token states, a label BiLSTM and two attentions.
 
     In training all prefixes of the gold tags are read in one go. Greedy decoding repeats that parallel pass from a
-    guess until nothing changes, which gives the very tags of going from left to right; the guess comes from
-    ``draft``, a linear layer that learns from the states but sends no gradient to them.
+    guess until nothing changes, which gives the very tags of going from left to right; the guess comes from the same
+    layers with a few usual labels in place of each prefix (:meth:`chain`).
+
+    ``draft`` made the guess once. It learns from the states without sending them a gradient, and nothing reads it: it
+    is there so that saved models and the random numbers of a seed stay what they were.
 
     Example:
         >>> decoder = LabelAwareDecoder(LabelSpace.of(["LOC"], "BIO"), 4, {"label_size": 3})
@@ -63,6 +67,7 @@ class LabelAwareDecoder(Decoder):
     kind = "label-aware"
     _forbidden: Tensor  # [C + 1, C], before × after; the last row is the start of a sentence
     _open: Tensor  # [C]: tags that a sentence may not end with
+    _usual: Tensor  # [C, USUAL]: labels that a prefix which ends in each tag has for its chain
 
     def __init__(self, space: LabelSpace, size: int, settings: Mapping[str, Any] | None = None) -> None:
         made = LabelAwareSettings(**(settings or {}))
@@ -80,6 +85,7 @@ class LabelAwareDecoder(Decoder):
         allowed = torch.tensor([*space.legal_steps, space.legal_starts])
         self.register_buffer("_forbidden", ~allowed, persistent=False)
         self.register_buffer("_open", ~torch.tensor(space.legal_ends), persistent=False)
+        self.register_buffer("_usual", _usual(allowed[:-1]), persistent=False)
 
     def describe(self) -> dict[str, Any]:
         return super().describe() | {"settings": asdict(self.settings)}
@@ -166,6 +172,34 @@ class LabelAwareDecoder(Decoder):
             shares, context = attend_recent(recent, q_back, scores)
         return torch.cat([shares @ ahead, context], -1)
 
+    def chain(self, reading: Reading) -> Chain:
+        """The same layers with a few usual labels for each tag before, in place of the prefix."""
+        with torch.autocast(reading.mask.device.type, enabled=False):
+            parts, tags = reading.parts, len(self.space)
+            before = self._usual_states()  # [C + 1, n, 2D]
+            background = offered = parts["out"].new_zeros(len(reading.mask), tags + 1, 1)
+            values = background.new_zeros(tags + 1, 1, 1)
+            asked = values[:, 0]
+            if self.settings.background:
+                newest = before[:, -1].expand(len(reading.mask), -1, -1)
+                shares = self._background(parts, reading.mask, newest)  # [B, C + 1, L]
+                background = shares @ parts["background_out"]
+            if self.settings.context:
+                values = linear(before, self.project.weight[:, -before.shape[-1] :])
+                asked = linear(parts["reader"], before.flatten(0, 1)).unflatten(-1, before.shape[:2])
+                if self.settings.background and self.settings.connect:
+                    offered = torch.einsum("bpd,pnd->bpn", shares @ parts["background_reader"], before)
+            shape = (*reading.mask.shape, -1, -1)
+            return Chain(parts["out"], background, asked.expand(shape), offered, values, self._forbidden)
+
+    def _usual_states(self) -> Tensor:
+        """Of the label BiLSTM over the usual labels that end in each tag, ``[C + 1, n, 2D]``; last, over the start."""
+        table = self.labels.weight
+        ahead = self.prefixes.forward_states(table, self._usual)  # [C, n, D]
+        back = self.prefixes.back(look_up(table, self._usual.flip(1).t()))[0].flip(0).transpose(0, 1)
+        start = torch.cat([ahead[:1, :1], self.prefixes.newest(table)[-1:, None]], -1)  # [1, 1, 2D]
+        return torch.cat([torch.cat([ahead, back], -1), start.expand(-1, USUAL, -1)])
+
     def loss(self, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
         """Teacher forcing; the draft learns along without changing the value or any other gradient."""
         tags = tags.masked_fill(~mask, 0)
@@ -201,10 +235,6 @@ class LabelAwareDecoder(Decoder):
                 tags = replayed(self, part, shown) if part.is_cuda else None
                 found += cut(fixed_point(self, part, shown).tags if tags is None else tags, shown)
         return found
-
-    def guess(self, states: Tensor) -> Tensor:
-        """What decoding starts from, ``[B, L]``; it decides how long decoding takes, not what it finds."""
-        return self._draft_scores(states).argmax(-1)
 
     def legal(self, scores: Tensor, tags: Tensor, mask: Tensor, first: int) -> Tensor:
         """Scores ``[B, R, C]`` of positions ``first`` on, with -inf for tags that may not follow the one before."""
@@ -243,6 +273,19 @@ class LabelAwareDecoder(Decoder):
                 for s in layer:
                     out[b][s] = float((total[spans[b][s].end] - total[spans[b][s].start]).exp())
         return out
+
+
+def _usual(allowed: Tensor) -> Tensor:
+    """Start label, and then up to each tag the first that may stand before the next, ``[C, USUAL]``.
+
+    Args:
+        allowed: bool, before × after, ``[C, C]``.
+    """
+    first = allowed.int().argmax(0)  # O, if O may
+    columns = [torch.arange(len(allowed))]
+    for _ in range(USUAL - 2):
+        columns.append(first[columns[-1]])
+    return torch.stack([torch.full_like(first, len(allowed)), *reversed(columns)], 1)
 
 
 def _layers(spans: Sequence[Span]) -> list[list[int]]:

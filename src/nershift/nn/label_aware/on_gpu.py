@@ -30,6 +30,8 @@ def run(
     scores: Tensor,
     live: Tensor,
     first: int,
+    block: int = BLOCK,
+    warps: int = WARPS,
 ) -> Tensor:
     """Mean of a prefix's states, forward and backward, as each position looks at them: ``[B, R, 2D]``.
 
@@ -41,16 +43,18 @@ def run(
         query: of the backward states, ``[B, R, D]``; positions count from ``first``.
         scores: what forward states add to the attention's scores, ``[B, R, n]``.
         live: bool, ``[B, n]``: other positions may have any result.
+        block: sentences of a program, a power of two from 16 on.
+        warps: of a program.
     """
     batch, n = labels.shape
     rows, size = query.shape[1:]
     out = torch.zeros(batch, rows, 2 * size, dtype=query.dtype, device=query.device)
-    blocks = triton.cdiv(batch, BLOCK)
+    blocks = triton.cdiv(batch, block)
     if blocks * rows:
         given = (x.contiguous() for x in (gates, weight.t(), labels, ahead, query, scores))
         _kernel[(rows * blocks,)](
             *given, live.contiguous().view(torch.uint8), out, batch, n, rows, first, blocks,
-            SIZE=size, HALF=max(16, triton.next_power_of_2(size) // 2), BLOCK=BLOCK, num_warps=WARPS, num_stages=1,
+            SIZE=size, HALF=max(16, triton.next_power_of_2(size) // 2), BLOCK=block, num_warps=warps, num_stages=1,
         )  # fmt: skip
     return out
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from nershift.nn.graphs import own_stream, record
-from nershift.nn.label_aware.search import Autoregressive, exact_pass
+from nershift.nn.label_aware.search import Autoregressive, exact_pass, first_guess
 
 _MOST = 16  # shapes that a decoder keeps recordings of
 FEW = 16  # sentences: once no more are open, passes are over so many
@@ -31,6 +31,7 @@ class Replayed:
     begin_again: Callable[[], Any]
     settle_again: Callable[[], Any]
     settle_few_again: Callable[[], Any]
+    passes = 0  # that the last call took: as many as its slowest sentence
 
     def __init__(self, tagger: Autoregressive, states: Tensor, mask: Tensor) -> None:
         self.tagger, self.states, self.mask = tagger, states.clone(), mask.clone()
@@ -40,12 +41,13 @@ class Replayed:
 
     def begin(self) -> None:
         self.reading = self.tagger.read(self.states, self.mask)
-        self.tags.copy_(self.tagger.guess(self.states).masked_fill(~self.mask, 0))
+        self.chain = self.tagger.chain(self.reading)
+        self.tags.copy_(first_guess(self.tagger, self.chain, self.mask))
         self.settled.zero_()
 
     def settle(self) -> None:
         """One exact pass: every sentence is settled up to the first tag that changes."""
-        found, places = exact_pass(self.tagger, self.reading, self.tags, self.settled)
+        found, places = exact_pass(self.tagger, self.reading, self.chain, self.tags, self.settled)
         self.tags.copy_(found)
         self.settled.copy_(places)
         self._count()
@@ -53,8 +55,9 @@ class Replayed:
     def settle_few(self) -> None:
         """The same for up to ``FEW`` open sentences alone."""
         rows = self._open().int().topk(min(FEW, len(self.mask))).indices.sort().values
-        part = self.reading.of(rows, self.mask.shape[1])
-        found, places = exact_pass(self.tagger, part, self.tags[rows], self.settled[rows])
+        length = self.mask.shape[1]
+        part, linked = self.reading.of(rows, length), self.chain.of(rows, length)
+        found, places = exact_pass(self.tagger, part, linked, self.tags[rows], self.settled[rows])
         self.tags[rows], self.settled[rows] = found, places
         self._count()
 
@@ -76,8 +79,10 @@ class Replayed:
         self.mask.copy_(mask)
         self.begin_again()
         self.settle_again()
+        self.passes = 1
         while left := int(self.left):
             (self.settle_few_again if left <= FEW else self.settle_again)()
+            self.passes += 1
         return self.tags.clone()
 
 

@@ -8,11 +8,11 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-ROUNDS = 4  # rough passes that improve a guess, at most
+from nershift.nn.label_aware.chain import Chain
+
+ROUNDS = 1  # rough passes that improve a guess, at most
 MEMORY = 8  # labels that a rough pass reads backwards
-REPAIRS = 4  # how far behind a changed tag others are made to fit it within a pass
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Autoregressive(Protocol):
     def legal(self, scores: Tensor, tags: Tensor, mask: Tensor, first: int) -> Tensor: ...
     def ending(self, scores: Tensor, mask: Tensor, first: int) -> Tensor: ...
     def following(self, scores: Tensor, tags: Tensor, first: int) -> Tensor: ...
-    def guess(self, states: Tensor) -> Tensor: ...
+    def chain(self, reading: Reading) -> Chain: ...
 
 
 @dataclass(frozen=True)
@@ -65,34 +65,38 @@ def fixed_point(
 
     A pass computes each position from the tags that are guessed before it. Up to and including the first position
     where result and guess differ, the tags read were those of greedy decoding, so the results are its tags too:
-    they are settled and never computed again. Results behind that position are the next guess. A sentence is done
-    when result and guess agree; each pass settles at least one more position, whatever the guess.
+    they are settled and never computed again. Results behind that position are the next guess, corrected for the tag
+    before having changed (:func:`best_legal`). A sentence is done when result and guess agree; each pass settles at
+    least one more position, whatever guess and correction.
 
-    Before that, rough passes that look back over a few labels only bring the guess near the result. They cost little
-    and decide nothing.
+    Before that, the tagger as a chain makes the guess, and rough passes that look back over a few labels only bring it
+    near the result. They cost little and decide nothing.
 
     Args:
-        guess: ``[B, L]``; by default the tagger's own.
+        guess: ``[B, L]``; by default that of the tagger's chain.
         rounds: rough passes at most.
     """
     lengths = mask.sum(1).tolist()  # first of all: later it would wait for all that was begun before
     reading = tagger.read(states, mask)
-    tags = (tagger.guess(states) if guess is None else guess).masked_fill(~mask, 0)
-    tags, roughly = _improved(tagger, reading, tags, rounds)
+    chain = tagger.chain(reading)
+    tags = first_guess(tagger, chain, mask) if guess is None else guess.masked_fill(~mask, 0)
+    tags, roughly = _improved(tagger, reading, chain, tags, rounds)
     settled, passes = [0] * len(lengths), [0] * len(lengths)
     while rows := [b for b, length in enumerate(lengths) if settled[b] < length]:
         first, last = min(settled[b] for b in rows), max(lengths[b] for b in rows)
         at = torch.tensor(rows, device=mask.device)
-        part, known = reading.of(at, last), tags[at, :last]
+        part, linked, known = reading.of(at, last), chain.of(at, last), tags[at, :last]
         done = torch.tensor([settled[b] for b in rows], device=mask.device)
-        tags[at, :last], places = exact_pass(tagger, part, known, done, first)
+        tags[at, :last], places = exact_pass(tagger, part, linked, known, done, first)
         # One wait a pass: everything that the next one needs to know.
         for b, place in zip(rows, places.tolist(), strict=True):
             settled[b], passes[b] = min(place, lengths[b]), passes[b] + 1
     return Greedy(tags, torch.tensor(passes), roughly)
 
 
-def _improved(tagger: Autoregressive, reading: Reading, tags: Tensor, rounds: int) -> tuple[Tensor, Tensor]:
+def _improved(
+    tagger: Autoregressive, reading: Reading, chain: Chain, tags: Tensor, rounds: int
+) -> tuple[Tensor, Tensor]:
     """The guess after rough passes, and how many each sentence took.
 
     On a GPU all of them are taken, since to ask whether tags still change means to wait for it.
@@ -100,12 +104,12 @@ def _improved(tagger: Autoregressive, reading: Reading, tags: Tensor, rounds: in
     mask, count = reading.mask, torch.full((len(tags),), rounds)
     if _waits_cost(mask):
         for _ in range(rounds):
-            tags = rough_pass(tagger, reading, tags)
+            tags = rough_pass(tagger, reading, chain, tags)
         return tags, count
     rows, tags, count = torch.arange(len(tags)), tags.clone(), torch.zeros_like(count)
     for _ in range(rounds):
         part, known = reading.of(rows, mask.shape[1]), tags[rows]
-        found = rough_pass(tagger, part, known)
+        found = rough_pass(tagger, part, chain.of(rows, mask.shape[1]), known)
         tags[rows], count[rows] = found, count[rows] + 1
         rows = rows[(found != known).any(1)]
         if not len(rows):
@@ -113,14 +117,14 @@ def _improved(tagger: Autoregressive, reading: Reading, tags: Tensor, rounds: in
     return tags, count
 
 
-def rough_pass(tagger: Autoregressive, reading: Reading, tags: Tensor) -> Tensor:
+def rough_pass(tagger: Autoregressive, reading: Reading, chain: Chain, tags: Tensor) -> Tensor:
     """A better guess than ``tags``, from the few labels before each position."""
     scores = tagger.log_probabilities(reading, tags, memory=MEMORY)
-    return best_legal(tagger, scores, tags, reading.mask, reading.mask, 0)
+    return best_legal(tagger, chain, scores, tags, reading.mask, reading.mask, 0)
 
 
 def exact_pass(
-    tagger: Autoregressive, reading: Reading, known: Tensor, settled: Tensor, first: int = 0
+    tagger: Autoregressive, reading: Reading, chain: Chain, known: Tensor, settled: Tensor, first: int = 0
 ) -> tuple[Tensor, Tensor]:
     """Tags ``[A, n]`` of the positions from ``settled [A]`` on, given ``known``, and how many are right now, ``[A]``.
 
@@ -129,7 +133,7 @@ def exact_pass(
     n = known.shape[1]
     open_ = reading.mask & (torch.arange(n, device=known.device) >= settled[:, None])  # [A, n]
     scores = tagger.log_probabilities(reading, known, first, n, open_)
-    found = best_legal(tagger, scores, known, reading.mask, open_, first)
+    found = best_legal(tagger, chain, scores, known, reading.mask, open_, first)
     wrong = found != known
     return found, torch.where(wrong.any(1), wrong.int().argmax(1) + 1, n)
 
@@ -138,20 +142,29 @@ def _waits_cost(mask: Tensor) -> bool:
     return mask.is_cuda
 
 
+def first_guess(tagger: Autoregressive, chain: Chain, mask: Tensor) -> Tensor:
+    """Greedy decoding of the chain, ``[B, L]``; it decides how long decoding takes, not what it finds."""
+    tags = torch.zeros(mask.shape, dtype=torch.long, device=mask.device)
+    return best_legal(tagger, chain, chain.scores(tags), tags, mask, mask, 0)
+
+
 def best_legal(
-    tagger: Autoregressive, scores: Tensor, known: Tensor, mask: Tensor, open_: Tensor, first: int
+    tagger: Autoregressive,
+    chain: Chain,
+    scores: Tensor,
+    known: Tensor,
+    mask: Tensor,
+    open_: Tensor,
+    first: int,
 ) -> Tensor:
     """Tags ``[A, n]`` with the best legal ones at open positions.
 
-    What is legal depends on the tag before, which may itself change: some repetitions carry a change of type through
-    a span. Positions whose tags before are settled come out the same every time.
+    Scores and what is legal depend on the tag before, which may itself change: by how much, the chain tells. Where it
+    does not change, which is so wherever the tags before are settled, the scores count as they are.
     """
-    last = first + scores.shape[1]
-    now, scores = known, tagger.ending(scores, mask, first)
-    for _ in range(REPAIRS):
-        best = tagger.following(scores, now, first).argmax(-1)
-        now = torch.where(open_, functional.pad(best, (first, known.shape[1] - last)), known)
-    return now
+    scores = tagger.ending(scores, mask, first)
+    best = tagger.following(scores, known, first).argmax(-1)
+    return chain.carried(scores, best, known, open_, first)
 
 
 @torch.no_grad()

@@ -1,0 +1,110 @@
+"""A tagger as if only the tag before counted: greedy decoding of that needs no pass through the tagger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+_CELLS = 8_000_000  # scores that are held at a time
+NONE = float("-inf")
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What the tag before adds to the scores of each position, if the tags before that one are the usual ones.
+
+    Rows of ``p`` are tags before; the last is the start of a sentence. The usual tags are ``n`` labels long.
+    """
+
+    tokens: Tensor  # [B, L, C]: what the token says, whatever stands before it
+    background: Tensor  # [B, C + 1, C]: what p adds in this sentence
+    asked: Tensor  # [B, L, C + 1, n]: how the token looks at the n labels that end in p …
+    offered: Tensor  # [B, C + 1, n]: … and what the sentence adds to that
+    values: Tensor  # [C + 1, n, C]: what each of these labels adds to the scores
+    forbidden: Tensor  # [C + 1, C]: tags that may not follow p
+
+    def of(self, rows: Tensor, length: int) -> Chain:
+        """Of some sentences, in their order, cut to ``length``."""
+        if len(rows) == len(self.tokens) and length == self.tokens.shape[1]:
+            return self
+        tokens, asked = (x[:, :length].index_select(0, rows) for x in (self.tokens, self.asked))
+        background, offered = (x.index_select(0, rows) for x in (self.background, self.offered))
+        return replace(self, tokens=tokens, asked=asked, background=background, offered=offered)
+
+    def scores(self, tags: Tensor) -> Tensor:
+        """Of every tag given the one before it, ``[B, L, C]``."""
+        return self.tokens + self._effect(self._before(tags, 0, tags.shape[1]), 0)
+
+    def carried(self, scores: Tensor, best: Tensor, known: Tensor, open_: Tensor, first: int) -> Tensor:
+        """Tags ``[B, n]`` from left to right, where every changed tag changes the scores behind it.
+
+        Args:
+            scores: of positions ``first`` on, given ``known``, ``[B, R, C]``.
+            best: the best legal tags by these, given ``known``, ``[B, R]``: kept where the tag before is the known one.
+            known: ``[B, n]``.
+            open_: bool, ``[B, n]``: tags that may change.
+        """
+        last = first + scores.shape[1]
+        before, here, may = self._before(known, first, last), known[:, first:last], open_[:, first:last]
+        way = self._doubled if scores.is_cuda else self._one_by_one
+        found = way(scores, torch.where(may, best, here), before, may, first)
+        return torch.cat([known[:, :first], found, known[:, last:]], 1)
+
+    def _before(self, tags: Tensor, first: int, last: int) -> Tensor:
+        return functional.pad(tags, (1, 0), value=len(self.values) - 1)[:, first:last]
+
+    def _effect(self, before: Tensor, first: int) -> Tensor:
+        """What the tags ``before [B, R]`` add to the scores, ``[B, R, C]``."""
+        b = torch.arange(len(before), device=before.device)[:, None]
+        i = torch.arange(first, first + before.shape[1], device=before.device)
+        shares = (self.asked[b, i, before] + self.offered[b, before]).softmax(-1)  # [B, R, n]
+        return self.background[b, before] + (shares[:, :, None] @ self.values[before])[:, :, 0]
+
+    def _one_by_one(self, scores: Tensor, best: Tensor, before: Tensor, may: Tensor, first: int) -> Tensor:
+        """For a CPU: positions in turn, and of each only the sentences whose tag before has changed."""
+        told, was, free, given = best.numpy().copy(), before.numpy(), may.numpy(), scores.numpy()
+        asked, offered, background, values, forbidden = (
+            x.numpy() for x in (self.asked, self.offered, self.background, self.values, self.forbidden)
+        )
+
+        def effect(b: np.ndarray, i: int, p: np.ndarray) -> np.ndarray:
+            shares = asked[b, first + i, p] + offered[b, p]
+            shares = np.exp(shares - shares.max(1, keepdims=True))
+            shares /= shares.sum(1, keepdims=True)
+            out: np.ndarray = background[b, p] + (shares[:, None] @ values[p])[:, 0]
+            return out
+
+        for i in range(1, told.shape[1]):
+            (b,) = np.nonzero((told[:, i - 1] != was[:, i]) & free[:, i])
+            if len(b):
+                now = told[b, i - 1]
+                moved = given[b, i] + effect(b, i, now) - effect(b, i, was[b, i])
+                moved[forbidden[now]] = NONE
+                told[b, i] = moved.argmax(1)
+        return torch.from_numpy(told)
+
+    def _doubled(self, scores: Tensor, best: Tensor, before: Tensor, may: Tensor, first: int) -> Tensor:
+        """For a GPU: the best tag after every possible tag before is a map, and maps are joined in log R steps."""
+        batch, rows, count = scores.shape
+        size = max(1, _CELLS // max(1, batch * rows * count))
+        rest = (scores - self._effect(before, first))[:, :, None]  # [B, R, 1, C]
+        maps = torch.cat([self._after(rest, slice(p, p + size), first) for p in range(0, count, size)], 2)
+        maps = torch.where(may[..., None], functional.pad(maps, (0, 1)), best[..., None])  # [B, R, C + 1]
+        maps = maps.scatter(2, before[..., None], best[..., None])
+        step = 1
+        while step < rows:
+            joined = maps[:, step:].gather(2, maps[:, :-step])
+            maps, step = torch.cat([maps[:, :step], joined], 1), 2 * step
+        return maps.gather(2, before[:, :1, None].expand(-1, rows, -1))[..., 0]
+
+    def _after(self, rest: Tensor, tags: slice, first: int) -> Tensor:
+        """The best tags after each of ``tags``, ``[B, R, P]``."""
+        last = first + rest.shape[1]
+        shares = (self.asked[:, first:last, tags] + self.offered[:, None, tags]).softmax(-1)  # [B, R, P, n]
+        added = torch.einsum("bipn,pnc->bipc", shares, self.values[tags])
+        total = rest + self.background[:, None, tags] + added
+        return total.masked_fill(self.forbidden[tags], NONE).argmax(-1)

@@ -1,0 +1,161 @@
+"""The chain against the decoder that it stands for, its two ways against each other, and what it may not change."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from nershift.data.labels import LabelSpace
+from nershift.nn.label_aware import chain as module
+from nershift.nn.label_aware.chain import Chain
+from nershift.nn.label_aware.decoder import USUAL, LabelAwareDecoder
+from nershift.nn.label_aware.search import exact_pass, first_guess, fixed_point, step_by_step
+
+VARIANTS = [
+    {"background": b, "context": c, "connect": n}
+    for b, c, n in itertools.product((True, False), (True, False), (True, False))
+]
+
+
+def made(scheme: Any = "BIO", seed: int = 0, types: int = 3, **settings: Any) -> LabelAwareDecoder:
+    """Weights large enough for the labels before to matter."""
+    torch.manual_seed(seed)
+    space = LabelSpace.of([f"t{i}" for i in range(types)], scheme)
+    decoder = LabelAwareDecoder(space, 6, {"label_size": 5, **settings}).double()
+    for p in decoder.parameters():
+        nn.init.uniform_(p, -1, 1)
+    return decoder.eval().requires_grad_(False)
+
+
+def batch(lengths: list[int], seed: int = 0) -> tuple[Tensor, Tensor]:
+    torch.manual_seed(seed)
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    return 2 * torch.randn(*mask.shape, 6).double(), mask
+
+
+def plain(chain: Chain, scores: Tensor, known: Tensor, open_: Tensor, first: int) -> Tensor:
+    """Sentence by sentence, position by position."""
+    tags = known.clone()
+    for b, i in itertools.product(range(len(known)), range(scores.shape[1])):
+        at, start = first + i, len(chain.forbidden) - 1
+        was, now = (int(x[b, at - 1]) if at else start for x in (known, tags))
+        effects = []
+        for p in (was, now):
+            shares = (chain.asked[b, at, p] + chain.offered[b, p]).softmax(0)
+            effects.append(chain.background[b, p] + shares @ chain.values[p])
+        moved = scores[b, i] + effects[1] - effects[0]
+        if open_[b, at]:
+            tags[b, at] = moved.masked_fill(chain.forbidden[now], float("-inf")).argmax()
+    return tags
+
+
+@pytest.mark.parametrize("settings", VARIANTS)
+def test_its_scores_are_the_decoders_where_the_labels_before_are_the_usual_ones(
+    settings: dict[str, bool],
+) -> None:
+    decoder = made(**settings)
+    states, mask = batch([7, USUAL])
+    reading = decoder.read(states, mask)
+    chain = decoder.chain(reading)
+    for usual in decoder._usual:
+        tags = torch.zeros(mask.shape, dtype=torch.long)
+        tags[:, : USUAL - 1] = usual[1:]
+        exact, ours = decoder.log_probabilities(reading, tags), chain.scores(tags).log_softmax(-1)
+        for i in (0, USUAL - 1):
+            torch.testing.assert_close(ours[:, i], exact[:, i])
+    assert decoder._usual[:, -1].tolist() == list(range(len(decoder.space)))
+    assert (decoder._usual[:, 0] == len(decoder.space)).all()
+
+
+@pytest.mark.parametrize("scheme", ["BIO", "BIOES", "IOB1"])
+@pytest.mark.parametrize(("first", "cells"), [(0, 10**6), (3, 10**6), (0, 200), (2, 1)])
+def test_both_ways_are_the_plain_loop(
+    scheme: str, first: int, cells: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the scores and the known tags are, in blocks and at once."""
+    monkeypatch.setattr(module, "_CELLS", cells)
+    decoder = made(scheme)
+    states, mask = batch([11, 4, 1, 7])
+    chain = decoder.chain(decoder.read(states, mask))
+    for seed in range(5):
+        torch.manual_seed(seed)
+        known = torch.randint(0, len(decoder.space), mask.shape)
+        scores = decoder.ending(
+            torch.randn(4, 11 - first, len(decoder.space)).double(), mask[:, : 11 - first], 0
+        )
+        open_ = mask & (torch.arange(11) >= torch.tensor([first, first + 1, first, 11])[:, None])
+        best = decoder.following(scores, known, first).argmax(-1)
+        expected = plain(chain, scores, known, open_, first)
+        assert torch.equal(chain.carried(scores, best, known, open_, first), expected)
+        with monkeypatch.context() as patch:
+            patch.setattr(Chain, "_one_by_one", Chain._doubled)  # the way of the GPU, taken on the CPU
+            assert torch.equal(chain.carried(scores, best, known, open_, first), expected)
+        assert torch.equal(expected[~open_], known[~open_])
+
+
+@pytest.mark.parametrize("way", ["_one_by_one", "_doubled"])
+@pytest.mark.parametrize("scheme", ["BIO", "BIOES"])
+@pytest.mark.parametrize("lengths", [[9, 4, 1, 7], [1, 1], [2], [17, 16, 3]])
+def test_decoding_is_greedy_either_way(
+    way: str, scheme: str, lengths: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Chain, "_one_by_one", getattr(Chain, way))
+    for seed, settings in enumerate(VARIANTS):
+        decoder = made(scheme, seed, **settings)
+        states, mask = batch(lengths, seed)
+        expected, _ = step_by_step(decoder, states, mask)
+        for rounds in (0, 1):
+            assert torch.equal(fixed_point(decoder, states, mask, rounds=rounds).tags, expected)
+
+
+@pytest.mark.parametrize("way", ["_one_by_one", "_doubled"])
+def test_each_pass_settles_one_more_tag_even_with_a_chain_that_misleads(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Chain, "_one_by_one", getattr(Chain, way))
+    decoder = made("BIOES")
+    states, mask = batch([11, 4, 1, 7])
+    lengths, reading = mask.sum(1), decoder.read(states, mask)
+    chain = decoder.chain(reading)
+    chain = replace(chain, background=100 * torch.randn_like(chain.background))
+    expected, _ = step_by_step(decoder, states, mask)
+    tags, settled = torch.randint(0, len(decoder.space), mask.shape).masked_fill(~mask, 0), 0 * lengths
+    for _ in range(11):
+        before = settled
+        tags, settled = exact_pass(decoder, reading, chain, tags, settled)
+        assert (settled >= (before + 1).clamp(max=lengths)).all()
+        right = torch.arange(11) < settled[:, None]
+        assert torch.equal(tags[right], expected[right])
+    assert torch.equal(tags, expected)
+
+
+def test_the_guess_is_legal_and_needs_no_pass() -> None:
+    decoder = made("BIOES")
+    states, mask = batch([11, 4, 1, 7])
+    space, chain = decoder.space, decoder.chain(decoder.read(states, mask))
+    found = first_guess(decoder, chain, mask)
+    assert not found[~mask].any()
+    for b, length in enumerate(mask.sum(1).tolist()):
+        path = found[b, :length].tolist()
+        assert space.legal_starts[path[0]]
+        assert space.legal_ends[path[-1]]
+        assert all(space.legal_steps[x][y] for x, y in itertools.pairwise(path))
+    part = chain.of(torch.tensor([3, 1]), 7)
+    assert torch.equal(first_guess(decoder, part, mask[[3, 1], :7]), found[[3, 1], :7])
+
+
+@pytest.mark.parametrize("settings", VARIANTS)
+def test_there_may_be_no_sentence(settings: dict[str, bool]) -> None:
+    states, mask = batch([3])
+    assert made(**settings).decode(states[:0], mask[:0]) == []
+
+
+def test_it_adds_nothing_to_what_is_saved() -> None:
+    """Models that were saved before there was a chain are decoded by it too."""
+    saved = {name.partition(".")[0] for name in made().state_dict()}
+    assert saved == {"project", "labels", "prefixes", "query", "reader", "draft"}
