@@ -161,12 +161,15 @@ def _recorded(decoder: LabelAwareDecoder, states: Tensor, mask: Tensor) -> Repla
     return take
 
 
-@torch.no_grad()
 def tune(options: argparse.Namespace) -> None:
     """Print how long the GPU kernel takes by the size of its programs, and the recorded parts as they are."""
+    _tune(options, trained(options.size, options.device))
+
+
+@torch.no_grad()
+def _tune(options: argparse.Namespace, decoder: LabelAwareDecoder) -> None:
     from nershift.nn.label_aware import on_gpu
 
-    decoder = trained(options.size, options.device)
     states, mask, tags = made_up(options.batch, options.length, options.size, options.device, 7)
     ahead = decoder.prefixes.forward_states(decoder.labels.weight, tags)
     gates, weight = decoder.prefixes._recurrence(decoder.labels.weight)
