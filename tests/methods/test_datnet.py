@@ -326,5 +326,8 @@ def test_auto_datnet_tells_its_choice_in_the_report(
     tiny: dict[str, Any], corpora: tuple[Corpus, Corpus], tmp_path: Path
 ) -> None:
     run = transfer("auto-datnet", corpora[1], [corpora[0]], out=tmp_path / "run", config=tiny, quiet=True)
-    assert run.metrics["remarks"] == ["DATNet-F, since source and target are of one language."]
+    assert run.metrics["remarks"] == [
+        "DATNet-F, since source and target are of one language.",
+        "One head for both sides, since both have organisation, person, place.",
+    ]
     assert "DATNet-F, since" in (run.folder / "report.html").read_text(encoding="utf-8")

@@ -218,3 +218,31 @@ def test_nothing_in_common_is_refused_and_the_target_alone_does_not_mind(
         make_method("datnet", [strange], pair[1], ONE_HEAD).check()
     alone = merge(ONE_HEAD, {"options": {"variant": "base", "same": {"person": "PER"}}})
     make_method("datnet", [], pair[1], alone).check()
+
+
+@pytest.mark.parametrize(
+    ("method", "config", "source_types", "expected"),
+    [
+        ("auto-datnet", {}, {}, True),
+        ("auto-datnet", {"decoder": {"kind": "softmax"}}, {}, False),
+        ("auto-datnet", {"options": {"decoders": "separate"}}, {}, False),
+        ("auto-datnet", {}, {"organisation": "a", "person": "b", "place": "c", "date": "d"}, False),
+        ("datnet", {}, {}, False),
+        ("datnet", {"options": {"decoders": "auto"}}, {}, True),
+        ("datnet", {"options": {"decoders": "auto", "variant": "P"}}, {}, False),
+    ],
+)
+def test_left_to_choose_full_sharing_has_one_head_where_types_are_alike(
+    make_method: Make,
+    heterogeneous: list[Corpus],
+    method: str,
+    config: dict[str, Any],
+    source_types: dict[str, str],
+    expected: bool,
+) -> None:
+    source = heterogeneous[0].mapped(source_types)
+    made = make_method(method, [source], heterogeneous[-1], merge({"options": {"private_size": 6}}, config))
+    made.check()
+    assert made.one_head == expected
+    kind = type(made.train(None).model.decoder("target"))
+    assert (kind is CRFView) == expected

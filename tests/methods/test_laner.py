@@ -57,7 +57,7 @@ def rows_equal(new: LabelAwareDecoder, old: LabelAwareDecoder, pairs: dict[str, 
     for mine, theirs in pairs.items():
         a, b = new.space.index[mine], old.space.index[theirs]
         same = [torch.equal(x.weight[a], y.weight[b]) for x, y in
-                ((new.labels, old.labels), (new.project, old.project), (new.draft, old.draft))]  # fmt: skip
+                ((new.labels, old.labels), (new.project, old.project))]  # fmt: skip
         same.append(torch.equal(new.project.bias[a], old.project.bias[b]))
         assert len(set(same)) == 1
         out.append(same[0])

@@ -146,6 +146,14 @@ _PRINTED_3 = {
 }
 
 
+PUBLISHED_3 = {
+    (name, f"{t} {n}"): value
+    for t, rows in _PRINTED_3.items()
+    for name, row in zip(ROWS_3, rows, strict=True)
+    for n, value in zip(SHOTS, row, strict=True)
+}
+
+
 def _table3(seeds: Sequence[int]) -> list[Cell]:
     return [
         cell("datnet-table3", t, row, s, label=name, shots=n)
@@ -275,12 +283,7 @@ TABLES = [
         "DATNet Table 3: few target sentences, F1",
         _table3,
         lambda c: (c.name, f"{c.target} {c.shots}"),
-        {
-            (name, f"{t} {n}"): value
-            for t, rows in _PRINTED_3.items()
-            for name, row in zip(ROWS_3, rows, strict=True)
-            for n, value in zip(SHOTS, row, strict=True)
-        },
+        PUBLISHED_3,
         _SUBSTITUTES,
         average=False,
         ours="DATNet-F",

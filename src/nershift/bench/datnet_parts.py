@@ -231,8 +231,10 @@ TABLES = [
         "DATNet with one head for both sides, F1 by target sentences",
         _heads,
         lambda c: (c.name, f"{c.target} {c.shots}"),
+        {(name, column): v for (name, column), v in datnet.PUBLISHED_3.items() if name in NAMES.values()},
         notes=(_HEADS,),
         average=False,
+        ours="DATNet-F, one head",
     ),
     Table(
         "datnet-heads-full",

@@ -52,7 +52,8 @@ class AutoOptions:
     private_size: int = 100  # units a direction of each LSTM of variant P (F: encoder.recurrent.size)
     words: Literal["auto", "shared", "separate"] = "auto"  # auto: one table where the languages agree
     source_words: dict[str, Any] = field(default_factory=dict)  # the source's own over encoder.words
-    decoders: Literal["separate", "shared"] = "separate"  # shared: one head, in which like types share rows
+    # shared: one head, in which like types share rows; auto: so for variant F, if there are like types
+    decoders: Literal["auto", "separate", "shared"] = "auto"
     same: dict[str, str] = field(default_factory=dict)  # target type: source type, where names do not tell
     source_share: float = 0.4  # source batches in an epoch, as a share of all
     balance: float = 0.5  # 1: the target passes once an epoch; 0: a target batch in every step
@@ -65,6 +66,7 @@ class AutoOptions:
 @dataclass(frozen=True)
 class DATNetOptions(AutoOptions):
     variant: Literal["F", "P", "base"] = "F"  # base: the target alone
+    decoders: Literal["auto", "separate", "shared"] = "separate"  # as in the paper
 
 
 # Batch size, epochs, dropout and filter widths are not in the paper; these are those of its public code.
@@ -148,6 +150,8 @@ class AutoDATNet(Method):
                 )
             return
         check_same(o.same, self.target_space.types, sorted({t for c in self.setup.sources for t in c.types}))
+        if not self.one_head:
+            return
         own = {t: t for t in self.target_space.types}
         if any(rows != own for rows in self._joint_rows().values()) and kind != "crf":
             raise ConfigError(
@@ -179,9 +183,27 @@ class AutoDATNet(Method):
             f"since the languages differ and {labelled} target sentences (over {FEW}) can train private layers",
         )
 
+    @property
+    def one_head(self) -> bool:
+        """Whether both sides share a head. Left to choose, variant F does where it can (table ``datnet-heads``)."""
+        if self.options.decoders != "auto":
+            return bool(self.options.decoders == "shared")
+        if self.choice()[0] != "F" or self.config.decoder.kind != "crf":
+            return False
+        try:
+            self._joint_rows()
+        except SetupError:  # no types in common, or two of one side with one meaning
+            return False
+        return True
+
     def remarks(self) -> list[str]:
         variant, reason = self.choice()
-        return [f"DATNet-{variant}, {reason}."]
+        told = [f"DATNet-{variant}, {reason}."]
+        if self.options.decoders == "auto" and self.one_head:
+            rows = {row for mine in self._joint_rows().values() for row in mine.values()}
+            like = [t for t in self.target_space.types if t in rows]
+            told.append(f"One head for both sides, since both have {', '.join(like)}.")
+        return told
 
     # -- training ----------------------------------------------------------------------------------------
 
@@ -245,7 +267,7 @@ class AutoDATNet(Method):
     def _heads(self, size: int) -> tuple[Decoder, dict[str, Decoder]]:
         """The target's and, by key, the sources'."""
         ours, theirs = self.target_space, self._source_spaces()
-        if self.options.decoders == "separate":
+        if not self.one_head:
             head = self.new_decoder(ours, size, TARGET)
             return head, {key: self.new_decoder(s, size, f"{SOURCE} {key}") for key, s in theirs.items()}
         rows = self._joint_rows()

@@ -144,13 +144,12 @@ class Laner(Method):
         new = self.new_decoder(space, model.encoder.size, TARGET)
         assert isinstance(new, LabelAwareDecoder)
         _check_settings(old.settings, new.settings)
-        origin = {
-            t: t for t in space.types if t in old.space.types and t not in self.target_space.types
-        } | same
-        unknown = [t for t in space.types if t not in origin]
-        if self.options.new_rows == "nearest":
-            origin = nearest_types(model.encoder, unknown, old.space.types) | origin
-        carry_over(new, old, origin)
+        kept = {t: t for t in space.types if t in old.space.types and t not in self.target_space.types}
+        known = kept | same
+        unknown = [t for t in space.types if t not in known]
+        nearest = self.options.new_rows == "nearest"
+        like = nearest_types(model.encoder, unknown, old.space.types) if nearest else {}
+        carry_over(new, old, known, like)
         if self.options.new_rows == "names":
             start_from_names(new, model.encoder, unknown)
         return new
