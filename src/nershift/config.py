@@ -73,6 +73,9 @@ class EncoderConfig:
 class DecoderConfig:
     kind: Literal["crf", "softmax", "label-aware"] = "crf"
     scheme: Scheme = "BIOES"
+    # With other types than the sources': all rows new, or carried over for types that mean the same.
+    start: Literal["new", "carried"] = "new"
+    same: dict[str, str] = field(default_factory=dict)  # target type: source type, where names do not tell
 
 
 @dataclass(frozen=True)

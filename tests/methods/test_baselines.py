@@ -13,7 +13,7 @@ from nershift.config import merge
 from nershift.data.corpus import Corpus
 from nershift.data.raw import RawText
 from nershift.data.spans import Sentence
-from nershift.errors import SetupError
+from nershift.errors import NershiftError, SetupError
 from nershift.methods import methods
 from nershift.run import Run, adapt, pretrain, resolve, transfer
 from nershift.train.raw import RawFeed
@@ -225,3 +225,41 @@ def test_methods_train_on_long_sentences_in_parts(make_method: Make, homogeneous
     }
     assert [len(s) for s in feeds[0].sentences] == [len(s) for s in target.train]
     assert max(len(s) for s in feeds[longest].sentences) <= longest < max(len(s) for s in target.train)
+
+
+def test_rows_of_like_types_start_as_the_sources_left_them(
+    heterogeneous: list[Corpus], make_method: Make
+) -> None:
+    news, *others, target = heterogeneous
+    sources = [news.mapped({"person": "PER"}), *others]
+    made = make_method("finetune", sources, target, {"decoder": {"start": "carried"}})
+    made.check()
+    start = made.source_model()
+    old = start.decoder(sources[0].name)
+    model = made.prepare_target(start)
+    new = model.decoder("target")
+    assert {"person", "place", "organisation"} <= set(target.types)
+    for ours, theirs in (("person", "PER"), ("place", "place"), ("organisation", "organisation")):
+        for letter in "BIES":
+            a, b = new.space.index[f"{letter}-{ours}"], old.space.index[f"{letter}-{theirs}"]
+            assert torch.equal(new.project.weight[a], old.project.weight[b])
+    plain = make_method("finetune", sources, target).prepare_target(made.source_model()).decoder("target")
+    drug = new.space.index["B-drug"]
+    assert torch.equal(new.project.weight[drug], plain.project.weight[drug])
+    assert not torch.equal(new.project.weight[0], plain.project.weight[0])
+
+
+@pytest.mark.parametrize(
+    ("decoder", "message"),
+    [
+        ({"same": {"drug": "place"}}, "all rows of the target's decoder are to be new"),
+        ({"start": "carried", "same": {"drug": "placce"}}, "the sources have no type 'placce'.*'place'"),
+        ({"start": "carried", "same": {"drugg": "place"}}, "the target has no type 'drugg'.*'drug'"),
+    ],
+)
+def test_maps_of_types_that_cannot_be_are_refused(
+    decoder: dict[str, Any], message: str, heterogeneous: list[Corpus], make_method: Make
+) -> None:
+    *sources, target = heterogeneous
+    with pytest.raises(NershiftError, match=message):
+        make_method("finetune", sources, target, {"decoder": decoder}).check()

@@ -78,6 +78,8 @@ class Cell:
         if self.joint:
             return None
         phase = {k: v for k, v in self.config.items() if k != "train"}
+        if "decoder" in phase:  # how the target's decoder starts is no matter of the sources
+            phase["decoder"] = {k: v for k, v in phase["decoder"].items() if k not in ("start", "same")}
         what = [self.pretrained_by, self.sources, self.seed, self.labels, phase]
         return _digest([*what, "disjoint"] if self.disjoint else what)
 

@@ -50,6 +50,11 @@ HEADS: dict[str, tuple[str, dict[str, Any]]] = {
     "CRF": ("finetune", {"decoder": {"kind": "crf"}}),
     "tagger": ("finetune", {"decoder": {"kind": "softmax"}}),
 }
+# The plain heads with the rows of CoNLL's types carried over, as the label-aware decoder has them.
+CARRIED: dict[str, tuple[str, dict[str, Any]]] = {
+    f"{head}, carried": (HEADS[head][0], merge(HEADS[head][1], {"decoder": {"start": "carried"}}))
+    for head in ("CRF", "tagger")
+}
 
 
 def column(target: str) -> str:
@@ -66,7 +71,7 @@ def cell(
     **more: Any,
 ) -> Cell:
     """Source first, then the target; the plain heads train with the very settings of LANER."""
-    method, config = HEADS[head]
+    method, config = (HEADS | CARRIED)[head]
     config = merge(merge(config, ENCODERS[encoder]), RECIPE)
     if method != "laner":
         config = merge(PAPER, config)

@@ -35,8 +35,10 @@ def same_types(ours: Iterable[str], theirs: Iterable[str], given: Mapping[str, s
     return found | dict(given)
 
 
-def check_same(given: Mapping[str, str], ours: Sequence[str], theirs: Sequence[str]) -> None:
-    """Refuse an ``options.same`` (target type: source type) that names what a side does not have."""
+def check_same(
+    given: Mapping[str, str], ours: Sequence[str], theirs: Sequence[str], place: str = "config.options.same"
+) -> None:
+    """Refuse a map (target type: source type) that names what a side does not have."""
     for pair in given.items():
         for label, types, owner in zip(
             pair, (ours, theirs), ("the target has", "the sources have"), strict=True
@@ -44,6 +46,6 @@ def check_same(given: Mapping[str, str], ours: Sequence[str], theirs: Sequence[s
             if label not in types:
                 raise SetupError(
                     f"{owner} no type '{label}'{nearest(label, types)}",
-                    place="config.options.same",
+                    place=place,
                     expected=f"target type: source type; {owner} {', '.join(types) or 'none'}",
                 )

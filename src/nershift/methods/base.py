@@ -11,8 +11,10 @@ from nershift.config import Config, TrainConfig
 from nershift.data.corpus import Corpus
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Sentence, in_parts
-from nershift.errors import SetupError
+from nershift.data.type_names import check_same, same_types
+from nershift.errors import ConfigError, SetupError
 from nershift.nn.build import make_encoder
+from nershift.nn.carried import carry_rows
 from nershift.nn.decoders import Decoder, make_decoder
 from nershift.nn.model import TaggingModel
 from nershift.nn.support import Support
@@ -78,6 +80,19 @@ class Method:
             raise SetupError(
                 f"source names repeat: {', '.join(names)}", place="--source", expected="distinct names"
             )
+        decoder = self.config.decoder
+        if decoder.same and decoder.start == "new":
+            raise ConfigError(
+                "types that mean the same were given, but all rows of the target's decoder are to be new",
+                place="config.decoder.same",
+                expected="decoder.start carried",
+                fix="--set decoder.start=carried, or leave decoder.same away",
+            )
+        if sources and self.setup.target is not None:
+            self._check_same({t for c in sources for t in c.types})
+
+    def _check_same(self, known: Iterable[str]) -> None:
+        check_same(self.config.decoder.same, self.target_space.types, sorted(known), "config.decoder.same")
 
     def pretrain(self) -> Phase | None:
         """Learn from the sources, without a look at the target."""
@@ -167,7 +182,8 @@ class Method:
     def prepare_target(self, start: TaggingModel | None) -> TaggingModel:
         """``start`` made ready for the target (its words, a decoder for its types), or a fresh model.
 
-        A decoder of the very same label space is carried over; any other label space gets a new decoder.
+        A decoder of the very same label space is carried over; any other label space gets a new decoder, which
+        with ``decoder.start: carried`` has the rows of types that mean the same.
         """
         if start is None:
             return self.new_model(self.target.train, {TARGET: self.target_space})
@@ -175,7 +191,22 @@ class Method:
         start.encoder.learn_words(sorted({t for s in self.target.train for t in s.tokens}))
         same = [d for _, d in start.named_decoders() if d.space == self.target_space]
         decoder = same[0] if same else self.new_decoder(self.target_space, start.encoder.size, TARGET)
+        if not same and self.config.decoder.start == "carried":
+            self._carry(start, decoder)
         return TaggingModel(start.encoder, {TARGET: decoder}).to(start.device)
+
+    def _carry(self, start: TaggingModel, decoder: Decoder) -> None:
+        """From the decoder of ``start`` with most types that mean the same as one of the target's."""
+        ours, given = self.target_space.types, self.config.decoder.same
+        known = [(d, d.space.types) for _, d in start.named_decoders() if type(d) is type(decoder)]
+        self._check_same({t for _, types in known for t in types})
+        found = []
+        for old, types in known:
+            origin = same_types(ours, types, {t: o for t, o in given.items() if o in types})
+            found.append((len(origin), old, origin))
+        most, old, origin = max(found, key=lambda one: one[0], default=(0, decoder, {}))
+        if most:
+            carry_rows(decoder, old, origin)
 
     def target_phase(self, start: TaggingModel | None) -> Phase:
         """Plain supervised training on the target's labels, selected on its dev split."""
