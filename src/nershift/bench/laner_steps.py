@@ -94,3 +94,21 @@ def dapt_cells(seeds: Sequence[int]) -> list[Cell]:
                     for s in seeds
                 ]
     return cells
+
+
+# Is it the decoder that pays with few sentences, or that its rows are carried over? Of a size that a CPU can run.
+_SMALL: dict[str, Any] = {
+    "encoder": {"transformer": {"name": "minilm"}},
+    "pretrain": {"precision": "fp32", "max_steps": 220},
+    "train": {"precision": "fp32"},
+}
+_SMALL_SHOTS = (20, 50, None)
+
+
+def carried_cells(seeds: Sequence[int]) -> list[Cell]:
+    return [
+        cell("laner-carried", head, "mpnet", "crossner_ai", s, _SMALL, row=row, shots=n)
+        for row, head in (("tagger", "tagger"), ("tagger, carried", "tagger, carried"), ("LANER", "LB+LC"))
+        for n in _SMALL_SHOTS
+        for s in seeds
+    ]
