@@ -158,4 +158,4 @@ def test_there_may_be_no_sentence(settings: dict[str, bool]) -> None:
 def test_it_adds_nothing_to_what_is_saved() -> None:
     """Models that were saved before there was a chain are decoded by it too."""
     saved = {name.partition(".")[0] for name in made().state_dict()}
-    assert saved == {"project", "labels", "prefixes", "query", "reader", "draft"}
+    assert saved == {"project", "labels", "prefixes", "query", "reader"}

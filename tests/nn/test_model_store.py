@@ -155,3 +155,22 @@ def test_weights_of_another_model_are_refused(model: TaggingModel, tmp_path: Pat
     save_tensors(tmp_path / "model.safetensors", tensors | {"stranger": torch.ones(1)}, {})
     with pytest.raises(CheckpointError, match="stranger"):
         load_model(tmp_path)
+
+
+def test_saved_weights_of_parts_that_a_decoder_no_longer_has_are_passed_over(
+    model: TaggingModel, corpus: Corpus, tmp_path: Path
+) -> None:
+    size = model.encoder.size
+    heads = {k: make_decoder("label-aware", corpus.label_space("BIO"), size) for k in ("target", "a.b c")}
+    model = TaggingModel(model.encoder, heads)
+    save_model(tmp_path, model, {})
+    tensors, _ = load_tensors(tmp_path / "model.safetensors")
+    names = [name.removesuffix("labels.weight") for name in tensors if name.endswith("labels.weight")]
+    assert len(names) == 2
+    old = {f"{name}draft.{part}": torch.ones(3) for name in names for part in ("weight", "bias")}
+    save_tensors(tmp_path / "model.safetensors", tensors | old, {})
+    again, _ = load_model(tmp_path)
+    assert again.predict("target", corpus.test) == model.predict("target", corpus.test)
+    save_tensors(tmp_path / "model.safetensors", tensors | {"encoder.draft.weight": torch.ones(3)}, {})
+    with pytest.raises(CheckpointError, match=r"encoder\.draft"):
+        load_model(tmp_path)

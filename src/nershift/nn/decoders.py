@@ -34,6 +34,7 @@ class Decoder(nn.Module, ABC):
         self.temperature = 1.0
 
     kind: ClassVar[str]
+    retired: ClassVar[tuple[str, ...]] = ()  # parts it once had: their saved weights are passed over
 
     def describe(self) -> dict[str, Any]:
         """JSON values from which :func:`make_decoder` makes a decoder of the same shape."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from nershift.data.labels import LabelSpace
 from nershift.errors import CheckpointError
-from nershift.nn.decoders import make_decoder
+from nershift.nn.decoders import Decoder, make_decoder
 from nershift.nn.encoder import Encoder
 from nershift.nn.lm_features import LMFeatureEncoder
 from nershift.nn.model import TaggingModel
@@ -98,7 +98,9 @@ def _rebuild(description: Mapping[str, Any], folder: Path) -> TaggingModel:
 
 
 def _load_weights(model: TaggingModel, path: Path) -> None:
-    tensors, _ = load_tensors(path)
+    heads = [(name, module) for name, module in model.named_modules() if isinstance(module, Decoder)]
+    retired = tuple(f"{name}.{part}." for name, head in heads for part in head.retired)
+    tensors = {name: value for name, value in load_tensors(path)[0].items() if not name.startswith(retired)}
     shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     given = {name: tuple(value.shape) for name, value in tensors.items()}
     odd = sorted(set(shapes.items()) ^ set(given.items()))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nershift.nn.lookup import look_up
 
-_BLOCK = 8  # positions at a time: no later label is looked at, and what is looked at stays in the cache
+_BLOCK = 4  # positions at a time: no later label is looked at, and what is looked at stays in the cache
 _BLOCK_CUDA = 64  # there launches cost more than arithmetic
 
 
@@ -68,6 +68,25 @@ def _blocks(where: Tensor, first: int) -> list[tuple[slice, int]]:
     return [(slice(r, min(r + size, rows)), first + min(r + size, rows)) for r in range(0, rows, size)]
 
 
+def _each_with_its_own(query: Tensor, states: Tensor) -> Tensor:
+    """``[B, r, D]`` and ``[B, r, k, D]`` → ``[B, r, k]``.
+
+    A CPU takes a product of all r with all r, of which the diagonal is used, faster than r thin ones.
+    """
+    if query.is_cuda:
+        return (states @ query[..., None])[..., 0]
+    crossed = query @ states.flatten(1, 2).transpose(1, 2)  # [B, r, r·k]
+    return crossed.unflatten(2, states.shape[1:3]).diagonal(dim1=1, dim2=2).transpose(1, 2)
+
+
+def _mean_of_its_own(shares: Tensor, states: Tensor) -> Tensor:
+    """``[B, r, k]`` and ``[B, r, k, D]`` → ``[B, r, D]``, by the same means."""
+    if shares.is_cuda:
+        return (shares[:, :, None] @ states)[:, :, 0]
+    crossed = torch.diag_embed(shares.transpose(1, 2), dim1=1, dim2=2)  # [B, r, r, k]
+    return crossed.flatten(2) @ states.flatten(1, 2)
+
+
 class _Attend(torch.autograd.Function):
     """Saves the shares alone; the states are looked up again for the gradient."""
 
@@ -80,10 +99,10 @@ class _Attend(torch.autograd.Function):
         later = torch.ones(n, n, dtype=torch.bool, device=where.device).triu(1)[first:]  # [R, n]
         for rows, seen in _blocks(where, first):
             states = look_up(nodes, where[:, rows, :seen])  # [B, r, seen, D]
-            total = scores[:, rows, :seen] + (states @ query[:, rows, :, None])[..., 0]
+            total = scores[:, rows, :seen] + _each_with_its_own(query[:, rows], states)
             part = total.masked_fill(later[rows, :seen], float("-inf")).softmax(-1)
             shares[:, rows, :seen] = part
-            means[:, rows] = (part[:, :, None] @ states)[:, :, 0]
+            means[:, rows] = _mean_of_its_own(part, states)
         ctx.save_for_backward(nodes, where, query, shares)
         ctx.first = first
         return shares, means
@@ -99,10 +118,10 @@ class _Attend(torch.autograd.Function):
         for rows, seen in _blocks(where, ctx.first):
             at = where[:, rows, :seen]
             states, part = look_up(nodes, at), shares[:, rows, :seen]
-            moved = d_shares[:, rows, :seen] + (states @ d_means[:, rows, :, None])[..., 0]
+            moved = d_shares[:, rows, :seen] + _each_with_its_own(d_means[:, rows], states)
             moved = part * (moved - (part * moved).sum(-1, keepdim=True))  # gradient of the scores
             d_scores[:, rows, :seen] = moved
-            d_query[:, rows] = (moved[:, :, None] @ states)[:, :, 0]
+            d_query[:, rows] = _mean_of_its_own(moved, states)
             pair = torch.stack([moved, part], -1)  # [B, r, seen, 2]
             d_states = pair @ torch.stack([query[:, rows], d_means[:, rows]], 2)  # [B, r, seen, D]
             d_nodes.index_add_(0, at.flatten(), d_states.flatten(0, 2))

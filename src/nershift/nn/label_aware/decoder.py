@@ -54,9 +54,6 @@ class LabelAwareDecoder(Decoder):
     guess until nothing changes, which gives the very tags of going from left to right; the guess comes from the same
     layers with a few usual labels in place of each prefix (:meth:`chain`).
 
-    ``draft`` made the guess once. It learns from the states without sending them a gradient, and nothing reads it: it
-    is there so that saved models and the random numbers of a seed stay what they were.
-
     Example:
         >>> decoder = LabelAwareDecoder(LabelSpace.of(["LOC"], "BIO"), 4, {"label_size": 3})
         >>> states, mask = torch.zeros(2, 3, 4), torch.tensor([[True] * 3, [True, False, False]])
@@ -65,6 +62,7 @@ class LabelAwareDecoder(Decoder):
     """
 
     kind = "label-aware"
+    retired = ("draft",)  # a linear layer that made the guess
     _forbidden: Tensor  # [C + 1, C], before × after; the last row is the start of a sentence
     _open: Tensor  # [C]: tags that a sentence may not end with
     _usual: Tensor  # [C, USUAL]: labels that a prefix which ends in each tag has for its chain
@@ -81,7 +79,6 @@ class LabelAwareDecoder(Decoder):
         if made.context:
             reads = size * (2 if made.background and made.connect else 1)
             self.reader = nn.Linear(reads, labels)  # W_3, b_3
-        self.draft = nn.Linear(size, len(space))
         allowed = torch.tensor([*space.legal_steps, space.legal_starts])
         self.register_buffer("_forbidden", ~allowed, persistent=False)
         self.register_buffer("_open", ~torch.tensor(space.legal_ends), persistent=False)
@@ -201,21 +198,12 @@ class LabelAwareDecoder(Decoder):
         return torch.cat([torch.cat([ahead, back], -1), start.expand(-1, USUAL, -1)])
 
     def loss(self, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
-        """Teacher forcing; the draft learns along without changing the value or any other gradient."""
+        """Teacher forcing, but for the share of tags that sampling replaces."""
         tags = tags.masked_fill(~mask, 0)
         reading = self.read(states, mask)
         read = self._sampled(reading, tags) if self.training and self.settings.sampling else tags
-        losses = self._nll(self.log_probabilities(reading, read), mask, tags)
-        draft = self._nll(self._draft_scores(states.detach()), mask, tags)
-        return losses + (draft - draft.detach())
-
-    def _draft_scores(self, states: Tensor) -> Tensor:
-        with torch.autocast(states.device.type, enabled=False):
-            return functional.log_softmax(self.draft(widened(states)), -1)
-
-    @staticmethod
-    def _nll(scores: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
-        return -scores.gather(2, tags[..., None])[..., 0].masked_fill(~mask, 0.0).sum(1)
+        scores = self.log_probabilities(reading, read).gather(2, tags[..., None])[..., 0]
+        return -scores.masked_fill(~mask, 0.0).sum(1)
 
     @torch.no_grad()
     def _sampled(self, reading: Reading, tags: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -12,9 +13,12 @@ from nershift.data.labels import LabelSpace, normalised
 from nershift.data.schemes import split_tag
 from nershift.data.spans import Sentence
 from nershift.data.type_names import LONG
+from nershift.nn.carried import like_tags
 from nershift.nn.encoder import Encoder
 from nershift.nn.label_aware.decoder import LabelAwareDecoder
 from nershift.nn.model import Batch
+
+OWN = 0.01  # share of its random rows that a type keeps which starts as the same known type as others
 
 
 def joined_space(ours: LabelSpace, theirs: LabelSpace, same: Mapping[str, str]) -> LabelSpace:
@@ -37,18 +41,17 @@ def nearest_types(encoder: Encoder, ours: Sequence[str], theirs: Sequence[str]) 
 def start_from_names(new: LabelAwareDecoder, encoder: Encoder, types: Sequence[str]) -> None:
     """Let the tags of ``types`` first look for tokens whose states are like that of the type's name.
 
-    The token's part of a row in the classifier and in the draft becomes the name's state, as long as rows are there.
+    The token's part of a row in the classifier becomes the name's state, as long as rows are there.
     """
     if len(types) < 2:  # one name alone has nothing to stand out from
         return
     vectors = dict(zip(types, _name_vectors(encoder, types), strict=True))
-    for layer in (new.project, new.draft):
-        part = layer.weight[:, : encoder.size]
-        length = part.norm(dim=1).mean()
-        for row, tag in enumerate(new.space.tags[1:], 1):
-            label = split_tag(tag)[1]
-            if label in vectors:
-                part[row] = length * vectors[label].to(part)
+    part = new.project.weight[:, : encoder.size]
+    length = part.norm(dim=1).mean()
+    for row, tag in enumerate(new.space.tags[1:], 1):
+        label = split_tag(tag)[1]
+        if label in vectors:
+            part[row] = length * vectors[label].to(part)
 
 
 def _name_vectors(encoder: Encoder, names: Sequence[str]) -> Tensor:
@@ -72,28 +75,36 @@ def _words(name: str) -> list[str]:
 
 
 @torch.no_grad()
-def carry_over(new: LabelAwareDecoder, old: LabelAwareDecoder, origin: Mapping[str, str]) -> None:
+def carry_over(
+    new: LabelAwareDecoder, old: LabelAwareDecoder, same: Mapping[str, str], like: Mapping[str, str]
+) -> None:
     """Give ``new`` the layers of ``old``, and to the tags of each type the rows of the type it comes from.
 
-    Both must have the same settings. Types that ``origin`` (new → old) does not name keep their random rows, as do
-    tags whose letter the old scheme lacks.
+    Both must have the same settings. Types that neither mapping names keep their random rows, as do tags whose letter
+    the old scheme lacks.
+
+    Args:
+        same: new → old, of types that are one: exact copies.
+        like: new → old, of types that only start as another. Where an old type serves several, each of these keeps a
+            little of its own random rows: equal rows that no training sentence tells apart would tie in every score,
+            and rounding would choose between them.
     """
     for part in ("prefixes", "query", "reader"):
         if hasattr(old, part):
             getattr(new, part).load_state_dict(getattr(old, part).state_dict())
-    pairs = [(0, 0)]  # O
-    for row, tag in enumerate(new.space.tags[1:], 1):
-        letter, label = split_tag(tag)
-        source = old.space.index.get(f"{letter}-{origin.get(label, '')}")
-        if source is not None:
-            pairs.append((row, source))
-    to, from_ = (list(column) for column in zip(*pairs, strict=True))
-    for layer in ("project", "draft"):
-        for part in ("weight", "bias"):
-            _copy_rows(getattr(getattr(new, layer), part), to, getattr(getattr(old, layer), part), from_)
-    _copy_rows(new.labels.weight, [*to, -1], old.labels.weight, [*from_, -1])  # the last is the start label
+    origin = {**like, **same}
+    uses = Counter(origin.values())
+    apart = {label for label in like if label not in same and uses[origin[label]] > 1}
+    rows = [  # to, from, and the share of its own that stays
+        (to, from_, OWN if split_tag(new.space.tags[to])[1] in apart else 0.0)
+        for to, from_ in like_tags(new.space, old.space, origin)
+    ]
+    _mix_rows(new.project.weight, old.project.weight, rows)
+    _mix_rows(new.project.bias, old.project.bias, rows)
+    _mix_rows(new.labels.weight, old.labels.weight, [*rows, (-1, -1, 0.0)])  # the last is the start label
 
 
-def _copy_rows(new: Tensor, to: list[int], old: Tensor, from_: list[int]) -> None:
+def _mix_rows(new: Tensor, old: Tensor, rows: Sequence[tuple[int, int, float]]) -> None:
     """The two may be on different devices: a decoder is made on the CPU, the old one is where it was trained."""
-    new[to] = old[from_].to(new.device)
+    for to, from_, own in rows:
+        new[to] = torch.lerp(old[from_].to(new), new[to], own)  # at 0 the old row to the last digit
