@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -12,7 +14,7 @@ from nershift.data.spans import Span
 from nershift.nn.crf.decoder import CRFDecoder
 from nershift.nn.crf.view import CRFView
 from nershift.nn.twice import double_backward
-from nershift.storage import save_tensors
+from nershift.storage import load_tensors, save_tensors
 from nershift.train.checkpoint import trainable
 
 SIZE = 6
@@ -137,9 +139,12 @@ def test_a_step_never_looks_at_a_value(whole: CRFDecoder) -> None:
     assert [table.shape for table in view.chain()] == [(len(view.space),) * 2, *[(len(view.space),)] * 2]
 
 
-def test_a_checkpoint_of_views_can_be_written(whole: CRFDecoder, tmp_path) -> None:
+def test_a_checkpoint_of_views_can_be_written(whole: CRFDecoder, tmp_path: Path) -> None:
     both = nn.ModuleDict({"target": seen(whole, TARGET), "source": seen(whole, SOURCE)})
     save_tensors(tmp_path / "state.safetensors", trainable(both), {})
+    written, _ = load_tensors(tmp_path / "state.safetensors")
+    assert len(written) == len(list(both.parameters()))  # each once, though both views have it
+    assert torch.equal(written["target.starts"], whole.starts)
 
 
 def test_plain_is_a_decoder_of_its_own(whole: CRFDecoder) -> None:

@@ -88,9 +88,12 @@ def progress(out: Path) -> str:
     return " ".join(sorted(p.name for p in (out / "state").glob("[!.]*")))
 
 
-def kill_one(child: int, out: Path, rng: random.Random, in_write: bool) -> tuple[int, dict[str, Any]]:
-    """Kill after a random while, or at the first write of this very child after it; returns what was hit."""
-    delay = rng.uniform(0.1, 0.6)
+def kill_one(
+    child: int, out: Path, rng: random.Random, whole: float, in_write: bool
+) -> tuple[int, dict[str, Any]]:
+    """Kill after a random part of the ``whole`` seconds that a run takes, or at the first write of this very child
+    after it; returns what was hit."""
+    delay = rng.uniform(0.03, 0.2) * whole
     began = time.monotonic()
     while (status := ended(child)) is None:
         if time.monotonic() - began > delay:
@@ -107,23 +110,27 @@ def kill_one(child: int, out: Path, rng: random.Random, in_write: bool) -> tuple
 def main() -> None:
     folder, kills, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))])  # imports what the first optimiser imports
+    began = time.monotonic()
     if os.waitpid(start(folder / "whole"), 0)[1] != 0:
         sys.exit("the run that nobody kills failed")
+    whole = time.monotonic() - began  # a busy machine is given more time between kills
     rng = random.Random(seed)
     killed: list[dict[str, Any]] = []
     for number in itertools.count():  # a quick machine ends a run before it was killed often enough
-        come_through(folder / f"cut{number}", rng, kills, killed)
+        come_through(folder / f"cut{number}", rng, whole, kills, killed)
         if len(killed) == kills:
             break
     (folder / "kills.json").write_text(json.dumps(killed, indent=1))
 
 
-def come_through(out: Path, rng: random.Random, kills: int, killed: list[dict[str, Any]]) -> None:
+def come_through(
+    out: Path, rng: random.Random, whole: float, kills: int, killed: list[dict[str, Any]]
+) -> None:
     """Start one run again and again until it ends by itself, killing it while kills are left."""
     while True:
         child = start(out)
         if len(killed) < kills:
-            status, hit = kill_one(child, out, rng, in_write=len(killed) % 2 == 0)
+            status, hit = kill_one(child, out, rng, whole, in_write=len(killed) % 2 == 0)
         else:
             status = os.waitpid(child, 0)[1]
         if os.WIFSIGNALED(status):
