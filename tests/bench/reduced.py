@@ -26,6 +26,10 @@ _WORDS = {
     "ORG": ["Acme", "Unesco", "Borealis"],
     "MISC": ["Nobel", "Dutch", "Sputnik"],
 }
+_TWEETS = {  # by their real names, which tables map to those above
+    "wnut2016": ["person", "geo-loc", "company", "other"],
+    "wnut2017": ["person", "location", "corporation"],
+}
 _PLAIN = ["the", "a", "of", "said", "in", "on", "went", "was", "and", "given", "stopped", ",", "."]
 _SPLITS = {"train": 48, "dev": 12, "test": 12}
 _PHASE = {"epochs": 2, "batch_size": 8, "max_steps": 6, "patience": 2}
@@ -46,9 +50,9 @@ def _types(name: str, labels: Labels) -> list[str]:
         return four
     if name in ("europeana_fr", "msra_zh"):
         return four[:3]
-    return (
-        [*four, f"{name}_a"] if name.startswith(("crossner", "wnut")) else [f"{name}_a", f"{name}_b", "LOC"]
-    )
+    if name in _TWEETS:
+        return [*_TWEETS[name], f"{name}_a"]
+    return [*four, f"{name}_a"] if name.startswith("crossner") else [f"{name}_a", f"{name}_b", "LOC"]
 
 
 def _sentence(types: Sequence[str], rng: random.Random) -> Sentence:
