@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from nershift.data.spans import Sentence, by_length
+from nershift.data.spans import Sentence
 from nershift.nn.decoders import Decoder
-from nershift.nn.model import Batch, TaggingModel
+from nershift.nn.model import TaggingModel
 from nershift.nn.softmax import SoftmaxDecoder
 
 
@@ -21,8 +21,8 @@ def doubts(model: TaggingModel, key: str, sentences: Sequence[Sentence], batch_s
     All of a sentence is in it, entities that may have been missed no less than those found. Without the division by
     length, long sentences would always come first. A sentence without tokens has no doubt.
     """
-    decoder, out = model.decoder(key), torch.zeros(len(sentences))
-    for rows, batch in _batches(model, key, sentences, batch_size):
+    decoder, out = model.eval().decoder(key), torch.zeros(len(sentences))
+    for rows, batch in model.batches(key, sentences, batch_size):
         states = model.states(batch)
         best = [torch.tensor(ids, device=states.device) for ids in decoder.decode(states, batch.mask)]
         tags = pad_sequence(best, batch_first=True)  # [B, L]
@@ -42,17 +42,9 @@ def mean_states(
     model: TaggingModel, key: str, sentences: Sequence[Sentence], batch_size: int = 128
 ) -> Tensor:
     """The mean encoder state of each sentence, [N, H] where the model is; zero for one without tokens."""
+    model.eval()
     out = torch.zeros(len(sentences), model.encoder.size, device=model.device)
-    for rows, batch in _batches(model, key, sentences, batch_size):
+    for rows, batch in model.batches(key, sentences, batch_size):
         states = model.states(batch).float()  # [B, L, H], zero under padding
         out[rows] = states.sum(1) / batch.mask.sum(1, keepdim=True)
     return out
-
-
-def _batches(
-    model: TaggingModel, key: str, sentences: Sequence[Sentence], batch_size: int
-) -> Iterator[tuple[list[int], Batch]]:
-    model.eval()
-    for rows in by_length(sentences, batch_size):
-        mine = [sentences[i] for i in rows]
-        yield rows, model.batch(key, mine, [model.encoder.prepare(s.tokens) for s in mine])

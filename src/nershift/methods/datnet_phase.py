@@ -14,7 +14,7 @@ from nershift.methods.base import TARGET
 from nershift.nn.adversary import reverse
 from nershift.nn.grad_loss import ResourceDiscriminator, grad_loss, plain_loss
 from nershift.nn.joint import JointBatch
-from nershift.nn.model import Batch, TaggingModel, by_length
+from nershift.nn.model import Batch, TaggingModel
 from nershift.nn.perturb import Features, Moves
 from nershift.nn.recurrent import RecurrentEncoder
 from nershift.nn.shared_private import shared_part
@@ -184,10 +184,7 @@ def pooled_states(
     was_training = model.training
     model.eval()
     rows: dict[int, Tensor] = {}
-    for part in by_length(sentences, batch_size):
-        batch = model.batch(
-            key, [sentences[i] for i in part], [encoder.prepare(sentences[i].tokens) for i in part]
-        )
+    for part, batch in model.batches(key, sentences, batch_size):
         states = shared_part(encoder, model.states(batch))
         means = states.sum(1) / batch.mask.sum(1, keepdim=True)  # states are zero under padding
         rows |= dict(zip(part, means.float().cpu(), strict=True))

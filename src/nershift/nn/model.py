@@ -106,7 +106,7 @@ class TaggingModel(nn.Module):
 
     def batches(
         self, key: str, sentences: Sequence[Sentence], batch_size: int
-    ) -> Iterator[tuple[Sequence[int], Batch]]:
+    ) -> Iterator[tuple[list[int], Batch]]:
         """Sentences of like length together: their places, and the batch."""
         for part in by_length(sentences, batch_size):
             chosen = [sentences[i] for i in part]

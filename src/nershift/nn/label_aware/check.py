@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from nershift.data.spans import Sentence, by_length
+from nershift.data.spans import Sentence
 from nershift.nn.label_aware.decoder import LabelAwareDecoder
 from nershift.nn.label_aware.search import fixed_point, step_by_step
 from nershift.nn.model import TaggingModel
@@ -29,16 +29,14 @@ def compare_decoding(
     assert isinstance(decoder, LabelAwareDecoder)
     model.eval()
     seen = differ = ties = passes = rounds = 0
-    for part in by_length(sentences, batch_size):
-        chosen = [sentences[i] for i in part]
-        batch = model.batch(key, chosen, [model.encoder.prepare(s.tokens) for s in chosen])
+    for _, batch in model.batches(key, sentences, batch_size):
         states = model.states(batch)
         fast = fixed_point(decoder, states, batch.mask)
         slow, ahead = step_by_step(decoder, states, batch.mask)
         wrong = fast.tags != slow
         before = wrong.int().cumsum(1) - wrong.int() == 0  # up to and including the first difference
         near = ahead.masked_fill(~before, float("inf")).amin(1) < TIE
-        seen, differ = seen + len(chosen), differ + int(wrong.any(1).sum())
+        seen, differ = seen + len(batch), differ + int(wrong.any(1).sum())
         ties += int((wrong.any(1) & near).sum())
         passes, rounds = passes + int(fast.passes.sum()), rounds + int(fast.rounds.sum())
     return {

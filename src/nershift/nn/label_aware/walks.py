@@ -41,10 +41,8 @@ def merged_walks(
     i, b = np.nonzero(live.numpy()[:, first:].T)
     i, b = i[::-1] + first, b[::-1]  # last positions first: the walks of a step are a leading part
     active = np.searchsorted(-i, -np.arange(n), side="right")  # walks with i >= d
-    read, held = (
-        b * n + i,
-        (b * (n - first) + i - first) * n + i,
-    )  # of label i in ids and where, as flat arrays
+    # Where label i stands in ids and in where, as flat arrays.
+    read, held = b * n + i, (b * (n - first) + i - first) * n + i
     ids, where = ids.ravel(), np.zeros(len(ids) * (n - first) * n, np.int64)
     number = np.empty(len(i) * size, np.int64)  # of each (parent, label) that the current step meets
     steps, node, offset = list[Step](), np.zeros(len(i), np.int64), 0
