@@ -162,7 +162,7 @@ def _recorded(decoder: LabelAwareDecoder, states: Tensor, mask: Tensor) -> Repla
 
 
 def tune(options: argparse.Namespace) -> None:
-    """Print how long the GPU kernel takes by the size of its programs, and the recorded parts as they are."""
+    """Print how long the GPU kernel takes by the size of its blocks, and the recorded parts as they are."""
     _tune(options, trained(options.size, options.device))
 
 
@@ -177,8 +177,7 @@ def _tune(options: argparse.Namespace, decoder: LabelAwareDecoder) -> None:
     given = (gates, weight, tags, ahead, query, scores, mask, 0)
     take = _recorded(decoder, states, mask)
     cases: dict[str, Callable[[], object]] = {
-        f"kernel, {block} sentences, {warps} warps": partial(on_gpu.run, *given, block=block, warps=warps)
-        for block, warps in ((16, 4), (16, 8), (32, 4), (32, 8), (32, 16), (64, 8))
+        f"kernel, {4 * quads} sentences a block": partial(on_gpu.run, *given, quads=quads) for quads in (1, 2)
     }
     cases |= {
         "forward states": lambda: decoder.prefixes.forward_states(decoder.labels.weight, tags),

@@ -1,4 +1,4 @@
-"""Kernels that need triton and a GPU: tried, and given up with one warning where they do not run."""
+"""Kernels that need a GPU, and triton or a CUDA compiler: tried, and given up with one warning where they fail."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class GpuKernel:
-    """The function ``run`` of a module that imports triton.
+    """The function ``run`` of a module of which only a GPU has any use.
 
     Args:
         module: its full name; imported at the first call.

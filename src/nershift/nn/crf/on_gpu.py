@@ -79,7 +79,7 @@ def _moves(transitions, SIZE: tl.constexpr, PADDED: tl.constexpr):  # type: igno
     return tl.maximum(table, _NONE)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["length"])  # compiled once for all lengths of like size
 def _kernel(  # type: ignore[no-untyped-def]
     emissions, transitions, starts, ends, mask, tags, value, unary, chain, scratch, length,
     SIZE: tl.constexpr, PADDED: tl.constexpr, TOKENS: tl.constexpr,

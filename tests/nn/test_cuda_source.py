@@ -1,0 +1,34 @@
+"""What the compiler of CUDA sources says when it cannot serve, and that it takes ours where it is at hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from nershift.nn import cuda_source
+from nershift.nn.label_aware import on_gpu
+
+
+@pytest.fixture
+def compiler() -> None:
+    try:
+        cuda_source._compiler()
+    except OSError:
+        pytest.skip("no libnvrtc")
+
+
+def test_without_a_compiler_the_message_says_where_it_comes_from(monkeypatch) -> None:
+    monkeypatch.setattr(cuda_source, "_names", lambda: iter(["libnothing.so.0"]))
+    with pytest.raises(OSError, match="libnvrtc was not found; it comes with torch's builds for CUDA"):
+        cuda_source.compiled("", {}, "sm_90")
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_label_context_compiles(compiler, shared) -> None:
+    made = cuda_source.compiled(on_gpu.source(), on_gpu.settings(100, 1, shared), "sm_90")
+    assert made[1:4] == b"ELF"
+    assert b"label_context" in made
+
+
+def test_an_error_in_a_source_is_told(compiler) -> None:
+    with pytest.raises(RuntimeError, match="does not compile.*nowhere"):
+        cuda_source.compiled('extern "C" __global__ void k() { nowhere = 1; }', {}, "sm_90")
