@@ -30,5 +30,5 @@ def test_the_label_context_compiles(compiler, shared) -> None:
 
 
 def test_an_error_in_a_source_is_told(compiler) -> None:
-    with pytest.raises(RuntimeError, match="does not compile.*nowhere"):
+    with pytest.raises(RuntimeError, match=r"does not compile.*nowhere"):
         cuda_source.compiled('extern "C" __global__ void k() { nowhere = 1; }', {}, "sm_90")
