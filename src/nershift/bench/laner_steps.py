@@ -20,8 +20,9 @@ Step = tuple[str, Mapping[str, Any], tuple[str, ...]]  # head, settings, sources
 # From the plain head to the best there is, a step a row; every target.
 STEPS: dict[str, Step] = {
     "tagger": ("tagger", {}, SOURCE),
+    "tagger, carried": ("tagger, carried", {}, SOURCE),
     "LANER": ("LB+LC", {}, SOURCE),
-    "tagger, 50 epochs": ("tagger", _LONGER, SOURCE),
+    "tagger, carried, 50 epochs": ("tagger, carried", _LONGER, SOURCE),
     "LANER, 50 epochs": ("LB+LC", _LONGER, SOURCE),
     "tagger, Wikipedia": ("tagger", {}, WIKIPEDIA),
     "LANER, Wikipedia": ("LB+LC", {}, WIKIPEDIA),
