@@ -28,12 +28,13 @@ from nershift.eval.stats import Estimate, bootstrap_f1, bootstrap_mean_f1
 SEEDS = (1, 2, 3)
 ALL = ("tagger, all domains", "LANER, all domains")
 BOTH = tuple(f"{row}, both encoders" for row in ALL)
+LONGER = ("tagger, carried, 50 epochs", "LANER, 50 epochs")
 # Rows of laner-steps whose runs with all seeds vote together.
 VOTES: dict[str, Sequence[str]] = {
-    "tagger": ("tagger",),
-    "LANER": ("LANER",),
-    "LANER, Wikipedia": ("LANER, Wikipedia",),
-    **{row: (row,) for row in (*ALL, *BOTH)},
+    **{
+        row: (row,)
+        for row in ("tagger", "tagger, carried", "LANER", *LONGER, "LANER, Wikipedia", *ALL, *BOTH)
+    },
     "LANER, all domains, one and both encoders": (ALL[1], BOTH[1]),
     "all four rows with all domains": (*ALL, *BOTH),
 }
