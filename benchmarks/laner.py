@@ -177,7 +177,8 @@ def _tune(options: argparse.Namespace, decoder: LabelAwareDecoder) -> None:
     given = (gates, weight, tags, ahead, query, scores, mask, 0)
     take = _recorded(decoder, states, mask)
     cases: dict[str, Callable[[], object]] = {
-        f"kernel, {4 * quads} sentences a block": partial(on_gpu.run, *given, quads=quads) for quads in (1, 2)
+        f"kernel, {4 * quads} sentences a block": partial(on_gpu.context, *given, quads=quads)
+        for quads in (1, 2)
     }
     cases |= {
         "forward states": lambda: decoder.prefixes.forward_states(decoder.labels.weight, tags),

@@ -22,15 +22,15 @@ float4 room[1 << 16];
 
 static std::unique_ptr<std::barrier<>> all_threads;
 static std::vector<std::unique_ptr<std::barrier<>>> warps;
-static float handed[1024];
+static double handed[1024];
 
 static void __syncthreads() { all_threads->arrive_and_wait(); }
 
-static float __shfl_xor_sync(unsigned, float value, int far) {
+template <typename T> static T __shfl_xor_sync(unsigned, T value, int far) {
     auto& warp = *warps[threadIdx.x / 32];
     handed[threadIdx.x] = value;
     warp.arrive_and_wait();
-    const float got = handed[threadIdx.x ^ far];
+    const T got = (T)handed[threadIdx.x ^ far];
     warp.arrive_and_wait();
     return got;
 }

@@ -1,17 +1,21 @@
-"""The chain against the decoder that it stands for, its two ways against each other, and what it may not change."""
+"""The chain against the decoder that it stands for, its ways of carrying on, and what it may not change."""
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from cuda_on_cpu import COMPILER, on_cpu
 from torch import Tensor, nn
 
 from nershift.data.labels import LabelSpace
 from nershift.nn.label_aware import chain as module
+from nershift.nn.label_aware import on_gpu
 from nershift.nn.label_aware.chain import Chain
 from nershift.nn.label_aware.decoder import USUAL, LabelAwareDecoder
 from nershift.nn.label_aware.search import exact_pass, first_guess, fixed_point, step_by_step
@@ -19,6 +23,19 @@ from nershift.nn.label_aware.search import exact_pass, first_guess, fixed_point,
 VARIANTS = [
     {"background": b, "context": c, "connect": n}
     for b, c, n in itertools.product((True, False), (True, False), (True, False))
+]
+ARGUMENTS = [  # of the kernel
+    *("const float*", "const long long*", "const long long*", "const unsigned char*", "const float*"),
+    *(
+        "const float*",
+        "const float*",
+        "const float*",
+        "const unsigned char*",
+        "long long*",
+        "int",
+        "int",
+        "int",
+    ),
 ]
 
 
@@ -72,39 +89,87 @@ def test_its_scores_are_the_decoders_where_the_labels_before_are_the_usual_ones(
     assert (decoder._usual[:, 0] == len(decoder.space)).all()
 
 
-@pytest.mark.parametrize("scheme", ["BIO", "BIOES", "IOB1"])
-@pytest.mark.parametrize(("first", "cells"), [(0, 10**6), (3, 10**6), (0, 200), (2, 1)])
-def test_both_ways_are_the_plain_loop(
-    scheme: str, first: int, cells: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever the scores and the known tags are, in blocks and at once."""
-    monkeypatch.setattr(module, "_CELLS", cells)
-    decoder = made(scheme)
-    states, mask = batch([11, 4, 1, 7])
-    chain = decoder.chain(decoder.read(states, mask))
+def cases(
+    decoder: LabelAwareDecoder, mask: Tensor, first: int
+) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+    """Scores, their best tags, known tags and open positions, whatever they are."""
+    sentences, length = mask.shape
     for seed in range(5):
         torch.manual_seed(seed)
         known = torch.randint(0, len(decoder.space), mask.shape)
-        scores = decoder.ending(
-            torch.randn(4, 11 - first, len(decoder.space)).double(), mask[:, : 11 - first], 0
-        )
-        open_ = mask & (torch.arange(11) >= torch.tensor([first, first + 1, first, 11])[:, None])
-        best = decoder.following(scores, known, first).argmax(-1)
+        scores = torch.randn(sentences, length - first, len(decoder.space)).to(decoder.project.weight)
+        scores = decoder.ending(scores, mask[:, : length - first], 0)
+        settled = first + torch.tensor([0, 1, 0, length])[:sentences]
+        open_ = mask & (torch.arange(length) >= settled[:, None])
+        yield scores, decoder.following(scores, known, first).argmax(-1), known, open_
+
+
+@pytest.mark.parametrize("scheme", ["BIO", "BIOES", "IOB1"])
+@pytest.mark.parametrize("first", [0, 3])
+def test_carrying_on_is_the_plain_loop(scheme: str, first: int) -> None:
+    decoder = made(scheme)
+    states, mask = batch([11, 4, 1, 7])
+    chain = decoder.chain(decoder.read(states, mask))
+    for scores, best, known, open_ in cases(decoder, mask, first):
         expected = plain(chain, scores, known, open_, first)
         assert torch.equal(chain.carried(scores, best, known, open_, first), expected)
-        with monkeypatch.context() as patch:
-            patch.setattr(Chain, "_one_by_one", Chain._doubled)  # the way of the GPU, taken on the CPU
-            assert torch.equal(chain.carried(scores, best, known, open_, first), expected)
         assert torch.equal(expected[~open_], known[~open_])
 
 
-@pytest.mark.parametrize("way", ["_one_by_one", "_doubled"])
+@pytest.fixture
+def kernel_on_cpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[LabelAwareDecoder], LabelAwareDecoder]:
+    """Take the way of the GPU with this decoder, in single precision as there."""
+    if COMPILER is None:
+        pytest.skip("needs g++")
+
+    def with_kernel(decoder: LabelAwareDecoder) -> LabelAwareDecoder:
+        settings = {"TAGS": len(decoder.space), "USUAL": USUAL}
+        kernel = on_cpu(on_gpu.source("carry"), "carry", settings, tmp_path, ARGUMENTS)
+        monkeypatch.setattr(on_gpu, "_carry_kernel", lambda *_: kernel)
+        monkeypatch.setattr(Chain, "_one_by_one", Chain._on_gpu)
+        return decoder.float()
+
+    return with_kernel
+
+
+@pytest.mark.parametrize(("scheme", "types", "first"), [("BIO", 3, 0), ("BIOES", 3, 3), ("BIO", 17, 2)])
+def test_the_source_for_the_gpu_is_the_plain_loop(kernel_on_cpu, scheme, types, first) -> None:
+    """With fewer tags than a warp has threads, and with more."""
+    decoder = kernel_on_cpu(made(scheme, types=types))
+    states, mask = batch([9, 4, 1, 7])
+    chain = decoder.chain(decoder.read(states.float(), mask))
+    for scores, best, known, open_ in cases(decoder, mask, first):
+        expected = plain(chain, scores, known, open_, first)
+        assert torch.equal(chain.carried(scores, best, known, open_, first), expected)
+
+
+@pytest.mark.parametrize("settings", VARIANTS[::3])
+def test_decoding_with_the_source_for_the_gpu_is_greedy(kernel_on_cpu, settings) -> None:
+    decoder = kernel_on_cpu(made(**settings))
+    states, mask = batch([6, 4, 1])
+    expected, _ = step_by_step(decoder, states.float(), mask)
+    assert torch.equal(fixed_point(decoder, states.float(), mask, rounds=0).tags, expected)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize(("types", "first"), [(3, 0), (17, 2)])
+def test_the_gpu_kernel_is_the_plain_loop(types: int, first: int) -> None:
+    decoder = made(types=types).float()
+    states, mask = batch([9, 4, 1, 7])
+    chain = decoder.chain(decoder.read(states.float(), mask))
+    parts = {field.name: getattr(chain, field.name).cuda() for field in fields(chain)}
+    for case in cases(decoder, mask, first):
+        scores, _, known, open_ = case
+        found = Chain(**parts).carried(*(x.cuda() for x in case), first).cpu()
+        assert torch.equal(found, plain(chain, scores, known, open_, first))
+    assert not module._kernel.failed
+
+
 @pytest.mark.parametrize("scheme", ["BIO", "BIOES"])
 @pytest.mark.parametrize("lengths", [[9, 4, 1, 7], [1, 1], [2], [17, 16, 3]])
-def test_decoding_is_greedy_either_way(
-    way: str, scheme: str, lengths: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Chain, "_one_by_one", getattr(Chain, way))
+def test_decoding_is_greedy(scheme: str, lengths: list[int]) -> None:
     for seed, settings in enumerate(VARIANTS):
         decoder = made(scheme, seed, **settings)
         states, mask = batch(lengths, seed)
@@ -113,11 +178,7 @@ def test_decoding_is_greedy_either_way(
             assert torch.equal(fixed_point(decoder, states, mask, rounds=rounds).tags, expected)
 
 
-@pytest.mark.parametrize("way", ["_one_by_one", "_doubled"])
-def test_each_pass_settles_one_more_tag_even_with_a_chain_that_misleads(
-    way: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Chain, "_one_by_one", getattr(Chain, way))
+def test_each_pass_settles_one_more_tag_even_with_a_chain_that_misleads() -> None:
     decoder = made("BIOES")
     states, mask = batch([11, 4, 1, 7])
     lengths, reading = mask.sum(1), decoder.read(states, mask)

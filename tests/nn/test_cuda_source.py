@@ -22,11 +22,18 @@ def test_without_a_compiler_the_message_says_where_it_comes_from(monkeypatch) ->
         cuda_source.compiled("", {}, "sm_90")
 
 
-@pytest.mark.parametrize("shared", [True, False])
-def test_the_label_context_compiles(compiler, shared) -> None:
-    made = cuda_source.compiled(on_gpu.source(), on_gpu.settings(100, 1, shared), "sm_90")
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("context", on_gpu.context_settings(100, 1, True)),
+        ("context", on_gpu.context_settings(100, 2, False)),
+        ("carry", {"TAGS": 29, "USUAL": 5}),
+    ],
+)
+def test_our_sources_compile(compiler, name, settings) -> None:
+    made = cuda_source.compiled(on_gpu.source(name), settings, "sm_90")
     assert made[1:4] == b"ELF"
-    assert b"label_context" in made
+    assert name.encode() in made
 
 
 def test_an_error_in_a_source_is_told(compiler) -> None:

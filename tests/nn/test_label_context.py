@@ -47,11 +47,11 @@ def check(found: Tensor, expected: Tensor, live: Tensor, first: int) -> None:
 def test_the_source_equals_walks_and_attention(
     tmp_path, monkeypatch, batch, n, size, first, quads, shared
 ) -> None:
-    settings = on_gpu.settings(size, quads, shared)
-    kernel = on_cpu(on_gpu.source(), "label_context", settings, tmp_path, ARGUMENTS)
-    monkeypatch.setattr(on_gpu, "_kernel", lambda *_: kernel)
+    settings = on_gpu.context_settings(size, quads, shared)
+    kernel = on_cpu(on_gpu.source("context"), "label_context", settings, tmp_path, ARGUMENTS)
+    monkeypatch.setattr(on_gpu, "_context_kernel", lambda *_: kernel)
     given, expected = case(batch, n, size, first)
-    check(on_gpu.run(*given, first, quads=quads), expected, given[-1], first)
+    check(on_gpu.context(*given, first, quads=quads), expected, given[-1], first)
 
 
 @needs_gpu
@@ -61,7 +61,7 @@ def test_the_source_equals_walks_and_attention(
 )
 def test_the_gpu_kernel_equals_walks_and_attention(batch, n, size, first, quads) -> None:
     given, expected = case(batch, n, size, first)
-    found = on_gpu.run(*(x.cuda() for x in given), first, quads=quads).cpu()
+    found = on_gpu.context(*(x.cuda() for x in given), first, quads=quads).cpu()
     check(found, expected, given[-1], first)
 
 

@@ -8,15 +8,16 @@ from typing import Any
 
 
 class GpuKernel:
-    """The function ``run`` of a module of which only a GPU has any use.
+    """A function of a module of which only a GPU has any use.
 
     Args:
         module: its full name; imported at the first call.
         instead: what happens without it, for the warning.
+        function: its name.
     """
 
-    def __init__(self, module: str, instead: str) -> None:
-        self.module, self.instead = module, instead
+    def __init__(self, module: str, instead: str, function: str = "run") -> None:
+        self.module, self.instead, self.function = module, instead, function
         self.failed = ""  # why it is out of use
 
     def __call__(self, *args: Any) -> Any:
@@ -24,7 +25,7 @@ class GpuKernel:
         if self.failed:
             return None
         try:
-            return import_module(self.module).run(*args)
+            return getattr(import_module(self.module), self.function)(*args)
         except ImportError as error:
             self.give_up(f"triton cannot be imported ({error})")
         except Exception as error:  # whatever compiler or driver raise, the work can go on without the kernel

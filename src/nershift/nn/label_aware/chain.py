@@ -9,8 +9,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-_CELLS = 8_000_000  # scores that are held at a time
+from nershift.nn.gpu_kernel import GpuKernel
+
 NONE = float("-inf")
+_kernel = GpuKernel(
+    "nershift.nn.label_aware.on_gpu",
+    "label-aware decoding goes back and forth between GPU and CPU, with equal results but slower",
+    "carry",
+)
 
 
 @dataclass(frozen=True)
@@ -50,8 +56,10 @@ class Chain:
         """
         last = first + scores.shape[1]
         before, here, may = self._before(known, first, last), known[:, first:last], open_[:, first:last]
-        way = self._doubled if scores.is_cuda else self._one_by_one
-        found = way(scores, torch.where(may, best, here), before, may, first)
+        given = scores, torch.where(may, best, here), before, may
+        found = self._on_gpu(*given, first) if scores.is_cuda else None
+        if found is None:
+            found = self._one_by_one(*given, first)
         return torch.cat([known[:, :first], found, known[:, last:]], 1)
 
     def _before(self, tags: Tensor, first: int, last: int) -> Tensor:
@@ -64,11 +72,19 @@ class Chain:
         shares = (self.asked[b, i, before] + self.offered[b, before]).softmax(-1)  # [B, R, n]
         return self.background[b, before] + (shares[:, :, None] @ self.values[before])[:, :, 0]
 
+    def _on_gpu(self, scores: Tensor, best: Tensor, before: Tensor, may: Tensor, first: int) -> Tensor | None:
+        """The same by the GPU kernel; None where that cannot be had."""
+        if scores.dtype != torch.float32:
+            return None
+        parts = self.asked, self.offered, self.background, self.values, self.forbidden
+        found: Tensor | None = _kernel(scores, best, before, may, *parts, first)
+        return found
+
     def _one_by_one(self, scores: Tensor, best: Tensor, before: Tensor, may: Tensor, first: int) -> Tensor:
-        """For a CPU: positions in turn, and of each only the sentences whose tag before has changed."""
-        told, was, free, given = best.numpy().copy(), before.numpy(), may.numpy(), scores.numpy()
+        """Positions in turn, and of each only the sentences whose tag before has changed."""
+        told, was, free, given = (x.cpu().numpy() for x in (best.clone(), before, may, scores))
         asked, offered, background, values, forbidden = (
-            x.numpy() for x in (self.asked, self.offered, self.background, self.values, self.forbidden)
+            x.cpu().numpy() for x in (self.asked, self.offered, self.background, self.values, self.forbidden)
         )
 
         def effect(b: np.ndarray, i: int, p: np.ndarray) -> np.ndarray:
@@ -85,26 +101,4 @@ class Chain:
                 moved = given[b, i] + effect(b, i, now) - effect(b, i, was[b, i])
                 moved[forbidden[now]] = NONE
                 told[b, i] = moved.argmax(1)
-        return torch.from_numpy(told)
-
-    def _doubled(self, scores: Tensor, best: Tensor, before: Tensor, may: Tensor, first: int) -> Tensor:
-        """For a GPU: the best tag after every possible tag before is a map, and maps are joined in log R steps."""
-        batch, rows, count = scores.shape
-        size = max(1, _CELLS // max(1, batch * rows * count))
-        rest = (scores - self._effect(before, first))[:, :, None]  # [B, R, 1, C]
-        maps = torch.cat([self._after(rest, slice(p, p + size), first) for p in range(0, count, size)], 2)
-        maps = torch.where(may[..., None], functional.pad(maps, (0, 1)), best[..., None])  # [B, R, C + 1]
-        maps = maps.scatter(2, before[..., None], best[..., None])
-        step = 1
-        while step < rows:
-            joined = maps[:, step:].gather(2, maps[:, :-step])
-            maps, step = torch.cat([maps[:, :step], joined], 1), 2 * step
-        return maps.gather(2, before[:, :1, None].expand(-1, rows, -1))[..., 0]
-
-    def _after(self, rest: Tensor, tags: slice, first: int) -> Tensor:
-        """The best tags after each of ``tags``, ``[B, R, P]``."""
-        last = first + rest.shape[1]
-        shares = (self.asked[:, first:last, tags] + self.offered[:, None, tags]).softmax(-1)  # [B, R, P, n]
-        added = torch.einsum("bipn,pnc->bipc", shares, self.values[tags])
-        total = rest + self.background[:, None, tags] + added
-        return total.masked_fill(self.forbidden[tags], NONE).argmax(-1)
+        return torch.from_numpy(told).to(best.device)

@@ -59,12 +59,15 @@ extern "C" __global__ void label_context(
 
     for (int step = 0; step <= position; ++step) {
         const int at = position - step, now = step & 1, then = now ^ 1;
-        float sum[WALKS][4], seen[WALKS], score[WALKS];
+        float sum[WALKS][4], read[WALKS][4], seen[WALKS], score[WALKS];
 #pragma unroll
         for (int w = 0; w < WALKS; ++w) {
-            const float* read = gates + labels[sentence[w] * n + at] * 4 * SIZE + unit;
+            const float* from_label = gates + labels[sentence[w] * n + at] * 4 * SIZE + unit;
 #pragma unroll
-            for (int g = 0; g < 4; ++g) sum[w][g] = read[g * SIZE];
+            for (int g = 0; g < 4; ++g) {
+                read[w][g] = from_label[g * SIZE];  // added at the end: no sum has to wait for it
+                sum[w][g] = 0.0f;
+            }
             seen[w] = ahead[(sentence[w] * n + at) * SIZE + unit];
             score[w] = scores[(sentence[w] * rows + row) * n + at];
         }
@@ -88,6 +91,8 @@ extern "C" __global__ void label_context(
         float fresh[WALKS];
 #pragma unroll
         for (int w = 0; w < WALKS; ++w) {
+#pragma unroll
+            for (int g = 0; g < 4; ++g) sum[w][g] += read[w][g];
             cell[w] = sigmoid(sum[w][1]) * cell[w] + sigmoid(sum[w][0]) * squash(sum[w][2]);
             fresh[w] = sigmoid(sum[w][3]) * squash(cell[w]);
             float part = fresh[w] * asked[w];

@@ -174,9 +174,10 @@ class LabelAwareDecoder(Decoder):
         with torch.autocast(reading.mask.device.type, enabled=False):
             parts, tags = reading.parts, len(self.space)
             before = self._usual_states()  # [C + 1, n, 2D]
-            background = offered = parts["out"].new_zeros(len(reading.mask), tags + 1, 1)
-            values = background.new_zeros(tags + 1, 1, 1)
-            asked = values[:, 0]
+            background = parts["out"].new_zeros(len(reading.mask), tags + 1, tags)
+            values = background.new_zeros(tags + 1, before.shape[1], tags)
+            asked = values[..., 0]
+            offered = asked.expand(len(reading.mask), -1, -1)
             if self.settings.background:
                 newest = before[:, -1].expand(len(reading.mask), -1, -1)
                 shares = self._background(parts, reading.mask, newest)  # [B, C + 1, L]

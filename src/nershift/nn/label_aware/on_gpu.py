@@ -1,7 +1,4 @@
-"""Label context of every position at once on the GPU: one kernel for the walks and the attention over them.
-
-The kernel is ``context.cu``. It gives no gradient; training has the library's LSTM.
-"""
+"""Label-aware decoding on the GPU by kernels of its own, written in CUDA; none of them gives a gradient."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ _FLOAT = 4  # bytes
 _LEAST_SHARED = 48 * 1024  # bytes of shared memory that a block may have on any GPU
 
 
-def run(
+def context(
     gates: Tensor,
     weight: Tensor,
     labels: Tensor,
@@ -49,9 +46,32 @@ def run(
     if groups * rows:
         by_unit = weight.view(4, size, size).permute(2, 1, 0)  # [state, unit, gate]
         given = [x.contiguous() for x in (by_unit, gates, labels, ahead, query, scores, live)]
-        kernel = _kernel(size, quads, query.device.index)
+        kernel = _context_kernel(size, quads, query.device.index)
         kernel(rows * groups, warps(size) * _WARP, [*given, out, batch, n, rows, first, groups])
     return out
+
+
+def carry(
+    scores: Tensor,
+    best: Tensor,
+    before: Tensor,
+    may: Tensor,
+    asked: Tensor,
+    offered: Tensor,
+    background: Tensor,
+    values: Tensor,
+    forbidden: Tensor,
+    first: int,
+) -> Tensor:
+    """Tags ``[B, R]``: what :meth:`nershift.nn.label_aware.chain.Chain.carried` finds, given what it has."""
+    batch, rows, tags = scores.shape
+    told = torch.empty_like(best, memory_format=torch.contiguous_format)
+    if batch * rows:
+        parts = (scores, best, before, may, asked, offered, background, values, forbidden)
+        given = [x.contiguous() for x in parts]
+        kernel = _carry_kernel(tags, values.shape[1], scores.device.index)
+        kernel(batch, _WARP, [*given, told, rows, asked.shape[1], first])
+    return told
 
 
 def warps(size: int) -> int:
@@ -59,23 +79,28 @@ def warps(size: int) -> int:
 
 
 @lru_cache(maxsize=8)
-def _kernel(size: int, quads: int, device: int) -> CudaFunction:
+def _context_kernel(size: int, quads: int, device: int) -> CudaFunction:
     with torch.cuda.device(device):
-        room = getattr(
-            torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", _LEAST_SHARED
-        )
+        properties = torch.cuda.get_device_properties(device)
+        room = getattr(properties, "shared_memory_per_block_optin", _LEAST_SHARED)
         shared = shared_bytes(size, quads, weights=True)
         fits = shared <= room
         if not fits:
             shared = shared_bytes(size, quads, weights=False)
-        return CudaFunction(source(), "label_context", settings(size, quads, fits), shared)
+        return CudaFunction(source("context"), "label_context", context_settings(size, quads, fits), shared)
 
 
-def source() -> str:
-    return files("nershift.nn.label_aware").joinpath("context.cu").read_text("utf-8")
+@lru_cache(maxsize=32)
+def _carry_kernel(tags: int, usual: int, device: int) -> CudaFunction:
+    with torch.cuda.device(device):
+        return CudaFunction(source("carry"), "carry", {"TAGS": tags, "USUAL": usual}, 0)
 
 
-def settings(size: int, quads: int, shared: bool) -> dict[str, int]:
+def source(name: str) -> str:
+    return files("nershift.nn.label_aware").joinpath(f"{name}.cu").read_text("utf-8")
+
+
+def context_settings(size: int, quads: int, shared: bool) -> dict[str, int]:
     return {"SIZE": size, "QUADS": quads, "SHARED": int(shared)}
 
 

@@ -28,7 +28,9 @@ from nershift.nn.lookup import look_up
 
 WIDEST = 128  # labels' vectors that the GPU kernel serves
 _fused = GpuKernel(
-    "nershift.nn.label_aware.on_gpu", "label-aware decoding keeps all states, with equal results but slower"
+    "nershift.nn.label_aware.on_gpu",
+    "label-aware decoding keeps all states, with equal results but slower",
+    "context",
 )
 
 
@@ -84,7 +86,7 @@ class PrefixLSTM(nn.Module):
     ) -> Tensor | None:
         """Attention over the states of each prefix by the GPU kernel, ``[B, R, 2D]``; None where that cannot be had.
 
-        What it is given: see :func:`nershift.nn.label_aware.on_gpu.run`.
+        What it is given: see :func:`nershift.nn.label_aware.on_gpu.context`.
         """
         if (
             not labels.is_cuda
