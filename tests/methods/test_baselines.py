@@ -249,6 +249,24 @@ def test_rows_of_like_types_start_as_the_sources_left_them(
     assert not torch.equal(new.project.weight[0], plain.project.weight[0])
 
 
+def test_a_head_that_starts_anew_says_what_it_could_have_kept(
+    heterogeneous: list[Corpus], make_method: Make
+) -> None:
+    *sources, target = heterogeneous
+    told = {}
+    for method, start in (("finetune", "new"), ("finetune", "carried"), ("wpz", "new"), ("laner", "new")):
+        settings = {"decoder": {"start": start}, "encoder": {"kind": "recurrent"}}
+        made = make_method(method, sources, target, settings)
+        made.prepare_target(made.source_model())
+        told[method, start] = made.remarks()
+    (remark,) = told.pop(("finetune", "new"))
+    assert "the source has organisation, person, place too: with --set decoder.start=carried" in remark
+    assert not any(told.values())
+    alone = make_method("in_domain", [], target)
+    alone.prepare_target(None)
+    assert alone.remarks() == []
+
+
 @pytest.mark.parametrize(
     ("decoder", "message"),
     [

@@ -14,7 +14,7 @@ from nershift.data.spans import Sentence, in_parts
 from nershift.data.type_names import check_same, same_types
 from nershift.errors import ConfigError, SetupError
 from nershift.nn.build import make_encoder
-from nershift.nn.carried import carry_rows
+from nershift.nn.carried import carry_rows, is_all_rows
 from nershift.nn.decoders import Decoder, make_decoder
 from nershift.nn.model import TaggingModel
 from nershift.nn.support import Support
@@ -62,6 +62,7 @@ class Method:
 
     def __init__(self, setup: Setup) -> None:
         self.setup, self.config, self.options = setup, setup.config, setup.options
+        self._anew = list[str]()  # the target's types whose rows start anew although the source has them too
 
     # -- what a method defines ---------------------------------------------------------------------------
 
@@ -107,8 +108,13 @@ class Method:
         return model
 
     def remarks(self) -> list[str]:
-        """Sentences on choices the method made by itself; they stand in ``metrics.json`` and in the report."""
-        return []
+        """Sentences on choices that the user may not know of; they stand in ``metrics.json`` and in the report."""
+        if not self._anew:
+            return []
+        return [
+            f"The head started anew, although the source has {', '.join(self._anew)} too: with "
+            "--set decoder.start=carried it keeps what was learned of them, which may help when labels are few."
+        ]
 
     def measures(self, model: TaggingModel) -> dict[str, Any]:
         """Further entries of ``metrics.json`` about the finished model, beside its scores."""
@@ -193,6 +199,9 @@ class Method:
         decoder = same[0] if same else self.new_decoder(self.target_space, start.encoder.size, TARGET)
         if not same and self.config.decoder.start == "carried":
             self._carry(start, decoder)
+        elif not same and is_all_rows(decoder):
+            theirs = {t for _, d in start.named_decoders() if type(d) is type(decoder) for t in d.space.types}
+            self._anew = sorted(same_types(self.target_space.types, sorted(theirs), {}))
         return TaggingModel(start.encoder, {TARGET: decoder}).to(start.device)
 
     def _carry(self, start: TaggingModel, decoder: Decoder) -> None:

@@ -11,6 +11,7 @@ from nershift.data.labels import LabelSpace
 from nershift.data.schemes import split_tag
 from nershift.nn.crf.decoder import CRFDecoder
 from nershift.nn.decoders import Decoder
+from nershift.nn.softmax import SoftmaxDecoder
 
 
 def like_tags(new: LabelSpace, old: LabelSpace, origin: Mapping[str, str]) -> list[tuple[int, int]]:
@@ -28,6 +29,11 @@ def like_tags(new: LabelSpace, old: LabelSpace, origin: Mapping[str, str]) -> li
         if before is not None:
             found.append((row, before))
     return found
+
+
+def is_all_rows(decoder: Decoder) -> bool:
+    """Whether :func:`carry_rows` carries all that such a head knows of a type."""
+    return type(decoder) in (CRFDecoder, SoftmaxDecoder)
 
 
 @torch.no_grad()
