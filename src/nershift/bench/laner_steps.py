@@ -30,6 +30,9 @@ STEPS: dict[str, Step] = {
     "LANER, all domains": ("LB+LC", _MORE, DOMAINS),
     "tagger, all domains, both encoders": ("tagger", merge(BOTH, _MORE), DOMAINS),
     "LANER, all domains, both encoders": ("LB+LC", merge(BOTH, _MORE), DOMAINS),
+    "tagger, carried, all domains, 50 epochs": ("tagger, carried", merge(_MORE, _LONGER), DOMAINS),
+    "LANER, all domains, 50 epochs": ("LB+LC", merge(_MORE, _LONGER), DOMAINS),
+    "LANER, all domains, both encoders, 50 epochs": ("LB+LC", merge(merge(BOTH, _MORE), _LONGER), DOMAINS),
 }
 # Smaller choices, each beside the LANER of the table above; two targets.
 ABLATIONS: dict[str, Step] = {
