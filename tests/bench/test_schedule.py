@@ -135,6 +135,8 @@ def test_memory_grows_with_batches_and_encoders() -> None:
     one = cell(64, "a")
     assert gpu_memory(one) < gpu_memory(one, pretrain=True) < gpu_memory(cell(64, "a+b"), pretrain=True)
     assert gpu_memory(one, pretrain=True) > gpu_memory(cell(32, "a"), pretrain=True)
+    sizes = {c.name: gpu_memory(c, pretrain=True) for c in tables()["laner-fig3"].cells([1])}
+    assert sizes["d2 = 10"] < sizes["d2 = 100"] < sizes["d2 = 1000"]
 
 
 def test_what_never_works_is_recorded_and_takes_its_dependents_with_it(tmp_path: Path) -> None:

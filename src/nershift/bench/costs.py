@@ -32,7 +32,7 @@ _START = 0.25  # reading files, building and saving a model
 _PASSES = {"metaner": 1.3, "metacross": 5.0}
 _SECOND_ORDER = 2.8
 # GiB of the GPU's memory that a run may hold, recorded steps included, by its encoder: for weights and moments, and
-# for each sentence of a batch; there the walks of a label-aware decoder add to it.
+# for each sentence of a batch; there the walks of a label-aware decoder add to it, by a hundred units of a label.
 _GIB = {"recurrent": (2.0, 0.08), "transformer": (4.0, 0.25)}
 _GIB_WALKS = 0.15
 _GIB_META = 20.0  # meta-learning with a transformer
@@ -129,7 +129,8 @@ def gpu_memory(cell: Cell, *, pretrain: bool = False) -> float:
     if cell.pretraining is None and cell.sources:
         phases.append(config.pretrain)
     weights, sentence = _GIB[config.encoder.kind]
-    sentence += _GIB_WALKS * (config.decoder.kind == "label-aware")
+    if config.decoder.kind == "label-aware":
+        sentence += _GIB_WALKS * config.options["label_size"] / 100
     encoders = config.encoder.transformer.name.count(AND) + 1
     return encoders * (weights + sentence * max(phase.batch_size for phase in phases))
 

@@ -33,7 +33,7 @@ from nershift.nn.label_aware.replayed import replayed
 from nershift.nn.label_aware.search import Reading, beam, fixed_point
 from nershift.nn.lookup import look_up
 
-CELLS = 500_000  # sentences × positions × positions decoded at a time, which bounds memory
+CELLS = 50_000_000  # sentences × positions × positions × units decoded at a time, which bounds memory
 USUAL = 5  # labels before a position that its chain reads, the start label included
 
 
@@ -215,7 +215,7 @@ class LabelAwareDecoder(Decoder):
     @torch.no_grad()
     def decode(self, states: Tensor, mask: Tensor) -> list[list[int]]:
         """Legal tags, greedily from left to right, or the best sequence that the beam finds."""
-        room = max(1, CELLS // mask.shape[1] ** 2 // self.settings.beam)
+        room = self._room(mask.shape[1], self.settings.beam)
         found = list[list[int]]()
         for part, shown in zip(states.split(room), mask.split(room), strict=True):
             if self.settings.beam > 1:
@@ -224,6 +224,10 @@ class LabelAwareDecoder(Decoder):
                 tags = replayed(self, part, shown) if part.is_cuda else None
                 found += cut(fixed_point(self, part, shown).tags if tags is None else tags, shown)
         return found
+
+    def _room(self, length: int, beam: int = 1) -> int:
+        """Sentences to decode at a time."""
+        return max(1, CELLS // (length**2 * self.settings.label_size * beam))
 
     def legal(self, scores: Tensor, tags: Tensor, mask: Tensor, first: int) -> Tensor:
         """Scores ``[B, R, C]`` of positions ``first`` on, with -inf for tags that may not follow the one before."""
@@ -248,7 +252,7 @@ class LabelAwareDecoder(Decoder):
         length = mask.shape[1]
         readings = [(b, layer) for b, mine in enumerate(spans) for layer in _layers(mine)]
         out = [[0.0] * len(mine) for mine in spans]
-        room = max(1, CELLS // length**2)
+        room = self._room(length)
         for at in range(0, len(readings), room):
             part = readings[at : at + room]
             rows = torch.tensor([b for b, _ in part], device=mask.device)
