@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -194,7 +195,18 @@ def test_a_failing_gpu_kernel_warns_once_and_the_cpu_takes_over(monkeypatch):
     monkeypatch.setitem(sys.modules, "nershift.nn.crf.on_gpu", None)
     monkeypatch.delattr("nershift.nn.crf.on_gpu", raising=False)
     scores = [s.detach().float() for s in chain(5)]
-    with pytest.warns(RuntimeWarning, match="triton cannot be imported"):
+    with pytest.warns(RuntimeWarning, match="what it needs cannot be imported"):
         assert kernels._on_gpu(scores, MASK, None, False) is None
     assert kernels._on_gpu(scores, MASK, None, False) is None
-    assert "triton" in kernels._gpu.failed
+    assert "imported" in kernels._gpu.failed
+
+
+def test_a_kernel_that_ran_out_of_memory_is_tried_again(monkeypatch):
+    def run(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(kernels._gpu, "failed", "")
+    monkeypatch.setitem(sys.modules, "nershift.nn.crf.on_gpu", SimpleNamespace(run=run))
+    with pytest.raises(torch.OutOfMemoryError):
+        kernels._on_gpu([s.detach().float() for s in chain(5)], MASK, None, False)
+    assert not kernels._gpu.failed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 from cuda_on_cpu import COMPILER, on_cpu
@@ -80,9 +82,9 @@ def test_the_cpu_and_training_have_their_own_way() -> None:
 
 @needs_gpu
 @pytest.mark.parametrize("size", [100, 129])
-def test_the_gpu_decodes_with_the_kernel_without_a_warning(size, recwarn) -> None:
+def test_the_gpu_decodes_with_the_kernels_without_a_warning(size) -> None:
     from nershift.data.labels import LabelSpace
-    from nershift.nn.label_aware import prefixes
+    from nershift.nn.label_aware import chain, prefixes, replayed
     from nershift.nn.label_aware.decoder import LabelAwareDecoder
     from nershift.nn.label_aware.search import step_by_step
 
@@ -92,6 +94,10 @@ def test_the_gpu_decodes_with_the_kernel_without_a_warning(size, recwarn) -> Non
     mask = torch.arange(12, device="cuda") < torch.arange(1, 21, device="cuda")[:, None]
     expected, _ = step_by_step(decoder, states, mask)
     for _ in range(3):  # the third time from recordings
-        found = decoder.decode(states, mask)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = decoder.decode(states, mask)
         assert found == [row[: len(tags)].tolist() for row, tags in zip(expected, found, strict=True)]
-    assert not prefixes._fused.failed
+    assert not prefixes._attended.failed
+    assert not chain._carry.failed
+    assert any(replayed._kept[decoder].values())

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import gc
+from contextlib import nullcontext
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from nershift.data.labels import LabelSpace
+from nershift.nn.label_aware import chain
 from nershift.nn.label_aware import replayed as module
-from nershift.nn.label_aware.chain import Chain
+from nershift.nn.label_aware.chain import Chain, carries_on_gpu
 from nershift.nn.label_aware.decoder import LabelAwareDecoder
 from nershift.nn.label_aware.replayed import Replayed, replayed
 from nershift.nn.label_aware.search import Autoregressive, Reading, exact_pass, fixed_point
@@ -127,3 +129,18 @@ def test_recorded_on_a_gpu() -> None:
         found = replayed(decoder, states, mask)
         assert found is None or torch.equal(found, expected)
     assert found is not None
+
+
+def test_what_the_cpu_has_a_part_in_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert carries_on_gpu(torch.float32)
+    assert carries_on_gpu(torch.bfloat16)
+    assert not carries_on_gpu(torch.float64)
+    monkeypatch.setattr(chain._carry, "failed", "no compiler")
+    assert not carries_on_gpu(torch.float32)
+    streams, recorded = list[torch.device](), list[object]()
+    monkeypatch.setattr(module, "own_stream", lambda device: nullcontext(streams.append(device)))
+    monkeypatch.setattr(module, "record", lambda *given: recorded.append(given))
+    with torch.no_grad(), pytest.raises(RuntimeError, match="the CPU has a part in it"):
+        Replayed(made(), *batch(0)).record()
+    assert len(streams) == 1
+    assert not recorded

@@ -11,12 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_LARGE_SHARED_MEMORY = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-_CAPABILITY = "sm_{}{}"
+_MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
 
 class CudaFunction:
-    """One kernel of a source file, for the GPU that is in use when it is made.
+    """One kernel of a source file, for the GPU that is the current one when it is made.
+
+    It is never unloaded, since recordings may hold on to it.
 
     Args:
         source: the file's text.
@@ -30,25 +31,23 @@ class CudaFunction:
     """
 
     def __init__(self, source: str, name: str, settings: Mapping[str, int], shared: int) -> None:
+        self._device, self._shared = torch.cuda.current_device(), shared
         major, minor = torch.cuda.get_device_capability()
-        self._image = compiled(
-            source, settings, _CAPABILITY.format(major, minor)
-        )  # kept as long as the kernel
+        image = compiled(source, settings, f"sm_{major}{minor}")
         self._driver = ctypes.CDLL("libcuda.so.1")
-        self._shared, module = shared, ctypes.c_void_p()
-        self._function = ctypes.c_void_p()
-        self._do("cuModuleLoadData", ctypes.byref(module), self._image)
+        module, self._function = ctypes.c_void_p(), ctypes.c_void_p()
+        self._do("cuModuleLoadData", ctypes.byref(module), image)
         self._do("cuModuleGetFunction", ctypes.byref(self._function), module, name.encode())
-        self._do("cuFuncSetAttribute", self._function, _LARGE_SHARED_MEMORY, shared)
+        self._do("cuFuncSetAttribute", self._function, _MAX_DYNAMIC_SHARED, shared)
 
     def __call__(self, blocks: int, threads: int, given: Sequence[Tensor | int]) -> None:
-        """Run on the current stream; tensors must be contiguous and live until it is done."""
+        """Run on the current stream of its GPU; tensors must be contiguous, and be there until the call returns."""
         values = [ctypes.c_void_p(x.data_ptr()) if isinstance(x, Tensor) else ctypes.c_int(x) for x in given]
         places = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
-        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        self._do(
-            "cuLaunchKernel", self._function, blocks, 1, 1, threads, 1, 1, self._shared, stream, places, None
-        )
+        stream = ctypes.c_void_p(torch.cuda.current_stream(self._device).cuda_stream)
+        size = (blocks, 1, 1, threads, 1, 1, self._shared)
+        with torch.cuda.device(self._device):
+            self._do("cuLaunchKernel", self._function, *size, stream, places, None)
 
     def _do(self, name: str, *args: Any) -> None:
         if code := getattr(self._driver, name)(*args):
@@ -66,7 +65,8 @@ def compiled(source: str, settings: Mapping[str, int], machine: str) -> bytes:
         raise RuntimeError("the CUDA compiler did not start")
     try:
         if library.nvrtcCompileProgram(program, len(options), given):
-            raise RuntimeError(f"the CUDA source does not compile: {_told(library, program, 'ProgramLog')!r}")
+            said = _told(library, program, "ProgramLog").decode().rstrip("\0")
+            raise RuntimeError(f"the CUDA source does not compile: {said}")
         return _told(library, program, "CUBIN")
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
@@ -90,8 +90,10 @@ def _compiler() -> ctypes.CDLL:
 
 
 def _names() -> Iterator[str]:
-    """Where the compiler library may be: loaded or known to the system, or among the packages torch brings along."""
+    """Where the compiler library may be: among the packages that torch brings along, or known to the system."""
     versions = [torch.version.cuda.partition(".")[0]] if torch.version.cuda else ["13", "12"]
-    yield from (f"libnvrtc.so.{v}" for v in versions)
-    packages = Path(sysconfig.get_path("purelib")) / "nvidia"
-    yield from (str(found) for v in versions for found in sorted(packages.glob(f"*/lib/libnvrtc.so.{v}")))
+    packages = Path(torch.__file__).parents[1], Path(sysconfig.get_path("purelib"))
+    for v in versions:
+        for folder in dict.fromkeys(packages):
+            yield from (str(found) for found in sorted(folder.glob(f"nvidia/*/lib/libnvrtc.so.{v}")))
+        yield f"libnvrtc.so.{v}"

@@ -6,6 +6,8 @@ import warnings
 from importlib import import_module
 from typing import Any
 
+import torch
+
 
 class GpuKernel:
     """A function of a module of which only a GPU has any use.
@@ -26,8 +28,10 @@ class GpuKernel:
             return None
         try:
             return getattr(import_module(self.module), self.function)(*args)
+        except torch.OutOfMemoryError:  # as any other work may: the kernel is as good as before
+            raise
         except ImportError as error:
-            self.give_up(f"triton cannot be imported ({error})")
+            self.give_up(f"what it needs cannot be imported ({error})")
         except Exception as error:  # whatever compiler or driver raise, the work can go on without the kernel
             self.give_up(f"the GPU kernel failed ({type(error).__name__}: {error})")
         return None

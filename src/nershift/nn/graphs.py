@@ -12,11 +12,11 @@ T = TypeVar("T")
 
 
 @contextmanager
-def own_stream() -> Iterator[Any]:
+def own_stream(device: torch.device) -> Iterator[Any]:
     """A stream other than the default one, which cannot be recorded; yields a pool of memory for recordings on it."""
-    stream, before = torch.cuda.Stream(), torch.cuda.current_stream()
+    stream, before = torch.cuda.Stream(device), torch.cuda.current_stream(device)
     stream.wait_stream(before)
-    with torch.cuda.stream(stream):
+    with torch.cuda.stream(stream):  # makes its device the current one, too
         yield torch.cuda.graph_pool_handle()
     before.wait_stream(stream)
 

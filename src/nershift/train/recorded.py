@@ -118,7 +118,7 @@ class Recorder:
 
     @contextmanager
     def _stream(self) -> Iterator[None]:
-        with own_stream() as self.pool:
+        with own_stream(self.phase.model.device) as self.pool:
             yield
 
     def step(self, batches: Mapping[str, Batch]) -> dict[str, Tensor]:

@@ -12,11 +12,16 @@ from torch.nn import functional
 from nershift.nn.gpu_kernel import GpuKernel
 
 NONE = float("-inf")
-_kernel = GpuKernel(
+_carry = GpuKernel(
     "nershift.nn.label_aware.on_gpu",
     "label-aware decoding goes back and forth between GPU and CPU, with equal results but slower",
     "carry",
 )
+
+
+def carries_on_gpu(kind: torch.dtype) -> bool:
+    """Whether a GPU carries tags on by itself; else the CPU has a part in it, and nothing can be recorded."""
+    return torch.promote_types(kind, torch.float32) == torch.float32 and not _carry.failed
 
 
 @dataclass(frozen=True)
@@ -74,15 +79,15 @@ class Chain:
 
     def _on_gpu(self, scores: Tensor, best: Tensor, before: Tensor, may: Tensor, first: int) -> Tensor | None:
         """The same by the GPU kernel; None where that cannot be had."""
-        if scores.dtype != torch.float32:
+        if not carries_on_gpu(scores.dtype):
             return None
         parts = self.asked, self.offered, self.background, self.values, self.forbidden
-        found: Tensor | None = _kernel(scores, best, before, may, *parts, first)
+        found: Tensor | None = _carry(scores, best, before, may, *parts, first)
         return found
 
     def _one_by_one(self, scores: Tensor, best: Tensor, before: Tensor, may: Tensor, first: int) -> Tensor:
         """Positions in turn, and of each only the sentences whose tag before has changed."""
-        told, was, free, given = (x.cpu().numpy() for x in (best.clone(), before, may, scores))
+        told, was, free, given = (x.cpu().numpy() for x in (best, before, may, scores))
         asked, offered, background, values, forbidden = (
             x.cpu().numpy() for x in (self.asked, self.offered, self.background, self.values, self.forbidden)
         )

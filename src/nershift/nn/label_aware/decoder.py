@@ -27,7 +27,7 @@ from nershift.data.labels import LabelSpace
 from nershift.data.spans import Span
 from nershift.nn.decoders import Decoder, cut, widened
 from nershift.nn.label_aware.attention import attend, attend_recent
-from nershift.nn.label_aware.chain import NONE, Chain
+from nershift.nn.label_aware.chain import NONE, Chain, carries_on_gpu
 from nershift.nn.label_aware.prefixes import PrefixLSTM
 from nershift.nn.label_aware.replayed import replayed
 from nershift.nn.label_aware.search import Reading, beam, fixed_point
@@ -221,7 +221,8 @@ class LabelAwareDecoder(Decoder):
             if self.settings.beam > 1:
                 found += cut(beam(self, part, shown, self.settings.beam), shown)
             else:
-                tags = replayed(self, part, shown) if part.is_cuda else None
+                alone = part.is_cuda and carries_on_gpu(part.dtype)
+                tags = replayed(self, part, shown) if alone else None
                 found += cut(fixed_point(self, part, shown).tags if tags is None else tags, shown)
         return found
 

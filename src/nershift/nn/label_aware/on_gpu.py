@@ -37,6 +37,7 @@ def context(
         query: of the backward states, ``[B, R, D]``; positions count from ``first``.
         scores: what forward states add to the attention's scores, ``[B, R, n]``.
         live: bool, ``[B, n]``: other positions may have any result.
+        first: the first position that is wanted.
         quads: sentences of a block, by four.
     """
     batch, n = labels.shape

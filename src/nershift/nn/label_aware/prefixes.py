@@ -26,8 +26,8 @@ from nershift.nn.gpu_kernel import GpuKernel
 from nershift.nn.label_aware.walks import merged_walks, walk
 from nershift.nn.lookup import look_up
 
-WIDEST = 128  # labels' vectors that the GPU kernel serves
-_fused = GpuKernel(
+WIDEST = 128  # units of a label for which the GPU kernel pays: larger weights fit no shared memory
+_attended = GpuKernel(
     "nershift.nn.label_aware.on_gpu",
     "label-aware decoding keeps all states, with equal results but slower",
     "context",
@@ -95,7 +95,7 @@ class PrefixLSTM(nn.Module):
             or ahead.dtype != torch.float32
         ):
             return None
-        found: Tensor | None = _fused(*self._recurrence(table), labels, ahead, query, scores, live, first)
+        found: Tensor | None = _attended(*self._recurrence(table), labels, ahead, query, scores, live, first)
         return found
 
     def recent_states(self, table: Tensor, labels: Tensor, live: Tensor, memory: int) -> Tensor:

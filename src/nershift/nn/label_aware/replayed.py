@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from nershift.nn.graphs import own_stream, record
+from nershift.nn.label_aware.chain import carries_on_gpu
 from nershift.nn.label_aware.search import Autoregressive, exact_pass, first_guess
 
 _MOST = 16  # shapes that a decoder keeps recordings of
@@ -68,10 +69,12 @@ class Replayed:
         self.left.copy_(self._open().sum())
 
     def record(self) -> None:
-        with own_stream() as pool:
+        with own_stream(self.mask.device) as pool:
             parts = (self.begin, self.settle, self.settle_few)
             for part in parts:
                 part()  # what has to be compiled or planned is, before it is recorded
+            if not carries_on_gpu(self.states.dtype):  # known since then, and a recording would end badly
+                raise RuntimeError("the CPU has a part in it")
             self.begin_again, self.settle_again, self.settle_few_again = (record(p, pool)[0] for p in parts)
 
     def __call__(self, states: Tensor, mask: Tensor) -> Tensor:
@@ -111,4 +114,5 @@ def replayed(
             )
             return None
         takes[key] = take
-    return take(states, mask)
+    with torch.cuda.device_of(states):
+        return take(states, mask)
