@@ -284,9 +284,6 @@ def test_broken_encoder_folders(folders: dict[str, Path], tmp_path: Path) -> Non
     fails("cannot load an encoder")
     with pytest.raises(ConfigError, match="no encoder was named"):
         make_encoder(build(EncoderConfig, {"kind": "transformer"}), [Sentence.of(["x"])])
-    with pytest.raises(ConfigError, match="'bert' was named, but encoder.kind is recurrent") as error:
-        make_encoder(build(EncoderConfig, {"transformer": {"name": "bert"}}), [Sentence.of(["x"])])
-    assert error.value.fix == "--set encoder.kind=transformer, or leave the name away"
 
 
 def test_an_encoder_whose_weights_lack_some_is_refused(tmp_path: Path) -> None:

@@ -43,13 +43,6 @@ def make_encoder(config: EncoderConfig, sentences: Iterable[Sentence]) -> Encode
             return SideBySideEncoder.new(config, characters)
         model, tokenizer = load_pretrained(config.transformer.name)
         return TransformerEncoder(config, model, tokenizer, characters)
-    if config.transformer.name:
-        raise ConfigError(
-            f"the encoder '{config.transformer.name}' was named, but encoder.kind is {config.kind}",
-            place="encoder.transformer.name",
-            expected="encoder.kind transformer",
-            fix="--set encoder.kind=transformer, or leave the name away",
-        )
     return RecurrentEncoder(config, make_words(config.words, words), characters)
 
 
