@@ -178,6 +178,22 @@ def test_predict_a_corpus_file(cli: Cli, trained: Path, files: Path, tmp_path: P
     assert tagged[0].spans == Run.open(trained).tagger().tag_tokens([tagged[0].tokens])[0].spans
 
 
+def test_predict_a_corpus_file_to_standard_output(cli: Cli, trained: Path, files: Path) -> None:
+    test = next(p for p in (files / "news").iterdir() if p.name.startswith("test"))
+    before = sorted((files / "news").iterdir())
+    done = cli("predict", "--model", trained, test)
+    assert done.code == 0, done.err
+    assert sorted((files / "news").iterdir()) == before
+    tagged = Run.open(trained).tagger().tag_sentences(read_sentences(test))
+    rows = _objects(done.out)
+    assert [row["text"] for row in rows] == [" ".join(s.tokens) for s in tagged]
+    assert [[(e["text"], e["label"]) for e in row["entities"]] for row in rows] == [
+        [(" ".join(s.tokens[x.start : x.end]), x.label) for x in s.spans] for s in tagged
+    ]
+    for row in rows:
+        assert all(row["text"][e["start"] : e["end"]] == e["text"] for e in row["entities"])
+
+
 def test_evaluate_a_run_and_runs_that_vote(cli: Cli, trained: Path, files: Path) -> None:
     test = next(p for p in (files / "news").iterdir() if p.name.startswith("test"))
     alone = cli("evaluate", "--model", trained, "--data", test, "--json")

@@ -66,6 +66,12 @@ def test_brat_documents_named_after_a_split_are_one_folder(tmp_path: Path) -> No
     assert {k: len(v) for k, v in read_corpus(tmp_path / "docs").splits.items()} == {"train": 2}
 
 
+def test_what_a_tagger_wrote_is_no_split(tmp_path: Path) -> None:
+    write_sentences(tmp_path / "test.conll", [ROME])
+    write_sentences(tmp_path / "test.conll.tagged.jsonl", [ROME, ROME])
+    assert {k: len(v) for k, v in read_corpus(tmp_path).splits.items()} == {"test": 1}
+
+
 def test_messages(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no split files"):
         read_corpus(tmp_path)

@@ -77,27 +77,42 @@ def predict(
     if adapt:
         tag_sentences, tag_texts = first.adapt_sentences, partial(first.tag_texts, adapt=True)
     is_corpus = file != "-" and Path(file).suffix not in (".txt", "") and detect_format(file) is not None
-    if out is not None or is_corpus:
+    if out is not None:
         if file == "-":
             raise DataError("--out needs a file to read", place="-", fix="give a path in place of -")
         tagged = [
             s.with_spans(x for x in s.spans if (x.score or 0) >= min_confidence)
             for s in tag_sentences(read_sentences(file))
         ]
-        target = out or Path(f"{file}.tagged.jsonl")
-        write_sentences(target, tagged)
+        write_sentences(out, tagged)
         Console(stderr=True).print(
-            f"{len(tagged)} sentences, {sum(len(s.spans) for s in tagged)} entities → {target}"
+            f"{len(tagged)} sentences, {sum(len(s.spans) for s in tagged)} entities → {out}"
         )
         return
-    for texts in _chunks(_lines(file), _CHUNK):
-        for text, entities in zip(texts, tag_texts(texts), strict=True):
+    tag: Callable[[Sequence[Any]], list[tuple[str, list[Entity]]]]
+    rows: Iterable[Any]
+    if is_corpus:  # its tokens are kept
+        rows, tag = read_sentences(file), lambda some: [_placed(s) for s in tag_sentences(some)]
+    else:
+        rows, tag = _lines(file), lambda some: list(zip(some, tag_texts(some), strict=True))
+    for some in _chunks(rows, _CHUNK):
+        for row, (text, entities) in zip(some, tag(some), strict=True):
             kept = [e.to_dict() for e in entities if e.score >= min_confidence]
             line: dict[str, Any] = {"text": text, "entities": kept}
             if adapt and why:
-                line["neighbours"] = [[n.to_dict() for n in near] for near in first.neighbours(text)]
+                line["neighbours"] = [[n.to_dict() for n in near] for near in first.neighbours(row)]
             sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
         sys.stdout.flush()
+
+
+def _placed(sentence: Sentence) -> tuple[str, list[Entity]]:
+    """The text of a tagged sentence, and its entities there."""
+    from nershift.data.formats.align import char_spans, text_and_offsets
+    from nershift.deploy.entities import Entity
+
+    text, offsets = text_and_offsets(sentence)
+    spans = char_spans(sentence, offsets)
+    return text, [Entity(s.start, s.end, s.label, text[s.start : s.end], s.score or 0.0) for s in spans]
 
 
 def _predict_on_ray(
@@ -129,10 +144,10 @@ def _lines(file: str) -> Iterator[str]:
                 raise DataError("not UTF-8", place=f"{file}:{number}", fix="save the text as UTF-8") from None
 
 
-def _chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
-    chunk: list[str] = []
-    for line in lines:
-        chunk.append(line)
+def _chunks(rows: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    chunk: list[Any] = []
+    for row in rows:
+        chunk.append(row)
         if len(chunk) == size:
             yield chunk
             chunk = []

@@ -29,6 +29,7 @@ _SPLITS = {
     "raw": ("raw", "unlabelled", "unlabeled"),
 }
 _BY_WORD = {word: split for split, words in _SPLITS.items() for word in words}
+_TAGGED = re.compile(r"\.tagged\.jsonl(\.gz)?$")  # what a tagger made of a file beside it
 _ENDING = re.compile(r"(?<![a-z])(train|dev|valid|testa|testb|test)$")
 
 
@@ -108,7 +109,7 @@ def _unit(folder: Path) -> str | None:
     pairs = [split_name(p) for p in folder.glob("*.ann")]
     if pairs and (None in pairs or len(set(pairs)) < len(pairs)):
         return "brat"
-    if any(split_name(p) and (is_data_file(p) or p.is_dir()) for p in _entries(folder)):
+    if any(_split_of(p) for p in _entries(folder)):
         saved = (folder / "dataset_dict.json").is_file()
         return "datasets" if saved else None
     return detect_format(folder) if _entries(folder) else None
@@ -118,11 +119,17 @@ def _entries(folder: Path) -> list[Path]:
     return sorted(p for p in folder.iterdir() if not p.name.startswith("."))
 
 
+def _split_of(entry: Path) -> str | None:
+    """The split that a file or folder of a corpus folder is; ``None`` for what is none."""
+    usable = entry.is_dir() or (is_data_file(entry) and not _TAGGED.search(entry.name.lower()))
+    return split_name(entry) if usable else None
+
+
 def _split_files(folder: Path) -> dict[str, Path]:
     found: dict[str, Path] = {}
     passed_over = []
     for entry in _entries(folder):
-        split = split_name(entry) if entry.is_dir() or is_data_file(entry) else None
+        split = _split_of(entry)
         if split is None or (entry.suffix == ".txt" and entry.with_suffix(".ann").is_file()):
             passed_over.append(entry.name)
         elif split in found:
