@@ -145,8 +145,9 @@ def transfer(
         tagger = Tagger(model, meta, support=support)
         if processes.main:
             task.keep(folder)
-            told = {"phases": phases, "remarks": task.remarks(), **task.measures(model)}
-            _write_results(folder, tagger, setup, identity, told, time.monotonic() - began)
+            told = {"selection": _selection(task, phases or _phases_of(start)), "phases": phases}
+            told |= {"remarks": task.remarks(), **task.measures(model)}
+            _write_results(folder, tagger, task, identity, told, time.monotonic() - began)
             _round_off(folder, report)
         processes.wait()
     return Run.open(folder)
@@ -303,15 +304,36 @@ def _run(
     return phase.model
 
 
+def _phases_of(start: str | Path | None) -> dict[str, Any]:
+    """What the folder that a run starts from says of its own training."""
+    if start is None:
+        return {}
+    path = Path(start) / "metrics.json"
+    if path.exists():
+        return dict(json.loads(path.read_text(encoding="utf-8")).get("phases", {}))
+    return dict(
+        json.loads((Path(start) / "model.json").read_text(encoding="utf-8"))["meta"].get("phases", {})
+    )
+
+
+def _selection(task: Method, phases: Mapping[str, Any]) -> str:
+    """What chose the weights: the target's dev split where its labels were learned, else those of the sources."""
+    scores = [phase["dev_f1"] for phase in phases.values()]
+    if not scores or scores[-1] is None:
+        return "last"
+    return "best dev F1" if task.learns_labels else "best dev F1 of the sources"
+
+
 def _write_results(
     folder: Path,
     tagger: Tagger,
-    setup: Setup,
+    task: Method,
     identity: Mapping[str, Any],
     told: Mapping[str, Any],
     seconds: float,
 ) -> None:
     """Tagger, predictions, and last of all metrics.json, whose presence says that the run is finished."""
+    setup = task.setup
     assert setup.target is not None
     splits = setup.target.splits
     metrics: dict[str, Any] = {
@@ -322,7 +344,6 @@ def _write_results(
         "sources": [c.name for c in setup.sources],
         "labelled": len(splits.get("train", ())),
         "data": identity["data"],
-        "selection": "best dev F1" if splits.get("dev") else "last",
         **told,
         "seconds": round(seconds, 2),
         "device": str(tagger.model.device),
@@ -330,7 +351,7 @@ def _write_results(
     }
     batch_size = setup.config.train.eval_batch_size
     tagger.model.decoder(tagger.key).temperature = 1.0
-    if splits.get("dev") and get_method(setup.config.method).uses_target_labels:
+    if splits.get("dev") and task.learns_labels:
         tagger.calibrate(splits["dev"], batch_size)
     metrics["calibration"] = dict(tagger.meta.get("calibration", {}))
     for name in ("dev", "test"):

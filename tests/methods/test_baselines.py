@@ -77,6 +77,7 @@ def test_pretraining_once_serves_a_target(
     check_run(run, target)
     whole = transfer(name, target, sources, out=tmp_path / "whole", config=config, quiet=True)
     assert run.predictions() == whole.predictions()
+    assert run.metrics["selection"] == whole.metrics["selection"]
 
 
 @pytest.mark.parametrize("name", ["aggregate", "multitask", "dann"])
@@ -281,3 +282,34 @@ def test_maps_of_types_that_cannot_be_are_refused(
     *sources, target = heterogeneous
     with pytest.raises(NershiftError, match=message):
         make_method("finetune", sources, target, {"decoder": decoder}).check()
+
+
+@pytest.mark.parametrize("name", ["aggregate", "bilm", "crosslm", "dann", "d_shift"])
+def test_without_target_labels_its_dev_split_has_no_say(
+    name: str, homogeneous: list[Corpus], tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    """Neither in what is kept nor in how sure the tagger says it is."""
+    source, *_, target = homogeneous
+    config = merge(tiny, QUICK)
+    if name in ("bilm", "crosslm"):
+        config = merge(config, {"encoder": {"recurrent": {"cell": "lstm", "layers": 1}}})
+    runs = []
+    for part, dev in (("whole", target.dev), ("other", target.dev[:1])):
+        runs.append(
+            transfer(
+                name,
+                target.with_splits(dev=dev),
+                [source],
+                out=tmp_path / part,
+                raw={"target": [s.with_spans(()) for s in target.train]} if name != "aggregate" else None,
+                shots=0,
+                config=config,
+                quiet=True,
+            )
+        )
+    whole, other = runs
+    assert whole.metrics["selection"] == "best dev F1 of the sources"
+    assert set(whole.metrics["calibration"]) == {"dev", "test"}  # measured, not fitted
+    weights = [(run.folder / "model.safetensors").read_bytes() for run in runs]
+    assert weights[0] == weights[1]
+    assert whole.predictions() == other.predictions()

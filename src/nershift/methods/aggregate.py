@@ -22,5 +22,6 @@ class Aggregate(Method):
         pooled = [*self.target.train, *(s for c in sources for s in c.train)]
         model = self.new_model(pooled, {TARGET: LabelSpace.of(types, self.config.decoder.scheme)})
         feed = self.feed(model, TARGET, pooled, self.config.train)
-        dev = [(TARGET, self.target.splits.get("dev", ()))]
+        judges = [self.target] if self.target.train else sources
+        dev = [(TARGET, c.splits.get("dev", ())) for c in judges]
         return Phase("train", model, self.config.train, {TARGET: feed}, self.config.seed, dev)

@@ -136,6 +136,11 @@ class Method:
         return self.setup.target
 
     @property
+    def learns_labels(self) -> bool:
+        """Does the run learn labels of the target? If not, those of its dev split are not used either."""
+        return self.uses_target_labels and bool(self.target.splits.get("train"))
+
+    @property
     def target_space(self) -> LabelSpace:
         return LabelSpace.of(self.setup.types or self.target.types, self.config.decoder.scheme)
 
