@@ -233,6 +233,35 @@ def test_wrong_calls_of_train(cli: Cli, files: Path, tmp_path: Path) -> None:
     assert "adapt" in cli("adap").err
 
 
+def test_text_without_labels_is_not_taken_for_labelled(
+    cli: Cli, trained: Path, files: Path, tmp_path: Path
+) -> None:
+    text, news = tmp_path / "notes.txt", files / "news"
+    text.write_text("Ruiz flew to Leeds.\n")
+    (tmp_path / "raw.txt").write_text("Ruiz flew to Leeds .\n")
+    new = ("--out", tmp_path / "r", "--quiet")
+    for call in (
+        ("train", "--target", text, *new),
+        ("train", "--target", tmp_path / "raw.txt", *new),
+        ("transfer", "--method", "finetune", "--target", news, "--source", text, *new),
+        ("evaluate", "--model", trained, "--data", text),
+        ("evaluate", "--gold", text, "--pred", text),
+        ("thresholds", "--model", trained, "--file", text),
+    ):
+        done = cli(*call)
+        assert done.code == 1
+        assert "text without labels" in done.err
+        assert "conll, jsonl" in done.err
+    (tmp_path / "c").mkdir()
+    for split in ("train", "test"):
+        (tmp_path / "c" / f"{split}.conll").write_bytes((news / f"{split}.conll").read_bytes())
+    (tmp_path / "c" / "raw.txt").write_text("Ruiz flew to Leeds .\n")
+    done = cli(
+        "train", "--target", tmp_path / "c", *new, "--config", files / "c.yaml", "--set", "train.epochs=1"
+    )
+    assert done.code == 0, done.err  # a folder may hold raw text beside its splits
+
+
 def test_wrong_calls_of_predict_and_adapt(cli: Cli, trained: Path, files: Path, tmp_path: Path) -> None:
     def fails(*arguments: object, stdin: bytes = b"") -> str:
         done = cli(*arguments, stdin=stdin)

@@ -41,7 +41,7 @@ def dapt(
         encoder,
         files,
         out=out,
-        exclude=o.corpora(exclude),
+        exclude=o.corpora(exclude, labelled=False),
         config=o.settings(config, set_),
         seed=seed,
         overwrite=overwrite,

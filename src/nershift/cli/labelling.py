@@ -184,7 +184,9 @@ def _sentences(name: str) -> list[Sentence]:
 
     if Path(name).is_file():
         return read_sentences(name)
-    return [s for split, mine in o.corpus(name).splits.items() if split != "raw" for s in mine]
+    return [
+        s for split, mine in o.corpus(name, labelled=False).splits.items() if split != "raw" for s in mine
+    ]
 
 
 def _numbers(given: str) -> list[int]:

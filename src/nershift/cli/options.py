@@ -59,14 +59,14 @@ def settings(config: Path | None, pairs: Sequence[str] | None) -> dict[str, Any]
     return merge(read_yaml(config) if config else {}, parse_settings(pairs or ()))
 
 
-def corpora(names: Sequence[str] | None, hold_out: float = 0.0) -> list[Corpus]:
-    return [corpus(name, hold_out) for given in names or () for name in given.split(",") if name]
+def corpora(names: Sequence[str] | None, hold_out: float = 0.0, labelled: bool = True) -> list[Corpus]:
+    return [corpus(name, hold_out, labelled) for given in names or () for name in given.split(",") if name]
 
 
-def corpus(name: str, hold_out: float = 0.0) -> Corpus:
+def corpus(name: str, hold_out: float = 0.0, labelled: bool = True) -> Corpus:
     from nershift.data.formats import read_corpus
 
-    read = read_corpus(name)
+    read = read_corpus(name, labelled=labelled)
     if hold_out and "dev" not in read.splits and "train" in read.splits:
         read = read.hold_out(hold_out)
     return read

@@ -42,7 +42,8 @@ def evaluate(
     from nershift.report.model import RunReport
 
     if gold and pred and not (model or data):
-        title, pairs = f"{pred.name} against {gold.name}", (read_sentences(gold), read_sentences(pred))
+        title = f"{pred.name} against {gold.name}"
+        pairs = read_sentences(gold, labelled=True), read_sentences(pred, labelled=True)
     elif model and data and not (gold or pred):
         names = ", ".join(folder.resolve().name for folder in model)
         title, pairs = f"{names} on {data.name}", _predicted(model, data)
@@ -54,7 +55,7 @@ def evaluate(
             expected="--gold FILE --pred FILE, or --model DIR --data FILE",
             fix="give one of the two pairs",
         )
-    report = RunReport.of(title, *pairs, train=read_sentences(train) if train else ())
+    report = RunReport.of(title, *pairs, train=read_sentences(train, labelled=True) if train else ())
     if save:
         from nershift.eval.predictions import write_predictions
 
@@ -124,7 +125,7 @@ def _predicted(models: list[Path], data: Path) -> Pairs:
     from nershift.data.formats import read_sentences
     from nershift.deploy.committee import Committee
 
-    gold = read_sentences(data)
+    gold = read_sentences(data, labelled=True)
     return gold, Committee.load(models).tag_sentences(gold)
 
 

@@ -84,7 +84,7 @@ def _measured(model: Path, file: Path, precisions: list[float] | tuple[float, ..
 
     if wrong := [p for p in precisions if not 0 < p < 1]:
         raise ConfigError(f"found {wrong[0]:g}", place="--precision", expected="more than 0 and less than 1")
-    gold = read_sentences(file)
+    gold = read_sentences(file, labelled=True)
     confidences, right = told(gold, Tagger.load(model).tag_sentences(gold))
     return [row.to_dict() for row in find(confidences, right, precisions or PRECISIONS)]
 

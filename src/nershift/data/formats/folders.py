@@ -58,6 +58,7 @@ def read_corpus(
     token_column: int = 0,
     tag_column: int = -1,
     scheme: Scheme | None = None,
+    labelled: bool = False,
 ) -> Corpus:
     """Read a corpus.
 
@@ -70,6 +71,7 @@ def read_corpus(
         domain, language: kept with the corpus.
         problems: see :func:`read_sentences`.
         token_column, tag_column, scheme: see :func:`read_sentences`.
+        labelled: refuse text without labels, but for the ``raw`` split of a folder.
     """
     problems = problems if problems is not None else Problems()
     where = Path(path)
@@ -86,7 +88,13 @@ def read_corpus(
         files = {split_name(where) or "train": where} if where.is_file() or kind else _split_files(where)
         for split, file in files.items():
             splits[split] = read_sentences(
-                file, format, problems, token_column=token_column, tag_column=tag_column, scheme=scheme
+                file,
+                format,
+                problems,
+                token_column=token_column,
+                tag_column=tag_column,
+                scheme=scheme,
+                labelled=labelled and (split != "raw" or where.is_file()),
             )
     return Corpus(name or _corpus_name(where), {k: tuple(v) for k, v in splits.items()}, domain, language)
 

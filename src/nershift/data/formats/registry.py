@@ -22,7 +22,8 @@ from nershift.errors import ConfigError, DataError, nearest
 class Format:
     """How one format is read and written; the first suffix is the one new files get.
 
-    ``read_options`` and ``write_options`` name the keyword settings its functions take.
+    ``read_options`` and ``write_options`` name the keyword settings its functions take; ``labelled`` says whether
+    its files have entities.
     """
 
     suffixes: tuple[str, ...]
@@ -30,6 +31,7 @@ class Format:
     write: Callable[..., None] | None = None
     read_options: frozenset[str] = frozenset()
     write_options: frozenset[str] = frozenset()
+    labelled: bool = True
 
 
 _COLUMNS = frozenset(["token_column", "tag_column", "scheme"])
@@ -52,8 +54,8 @@ FORMATS: dict[str, Format] = {
     ),
     "datasets": Format((), hf_datasets.read, hf_datasets.write, frozenset(), _SCHEME),
     "ace2005": Format((".apf.xml", ".sgm"), ace2005.read),
-    "raw": Format((".raw", ".raw.txt"), plain.read_raw, plain.write_raw),
-    "text": Format((".txt",), plain.read_text_file),
+    "raw": Format((".raw", ".raw.txt"), plain.read_raw, plain.write_raw, labelled=False),
+    "text": Format((".txt",), plain.read_text_file, labelled=False),
 }
 _RAW_NAMES = ("raw", "unlabelled", "unlabeled")
 
@@ -143,6 +145,7 @@ def read_sentences(
     token_column: int = 0,
     tag_column: int = -1,
     scheme: Scheme | None = None,
+    labelled: bool = False,
 ) -> list[Sentence]:
     """Read one file (or a folder that is one unit, such as brat pairs).
 
@@ -153,12 +156,20 @@ def read_sentences(
             one raises.
         token_column, tag_column: for columns, counted from 0 or, negative, from the end.
         scheme: the tag scheme of columns; found by counting when left out.
+        labelled: refuse formats without entities.
     """
     path = Path(path)
     if not path.exists():
         raise DataError("there is no such file or folder", place=str(path), fix="check the path")
     name = format or detect_format(path)
     known = _known(name)
+    if labelled and not known.labelled:
+        raise DataError(
+            f"this is text without labels (format '{name}')",
+            place=str(path),
+            expected="a format with labels: " + ", ".join(key for key, f in FORMATS.items() if f.labelled),
+            fix="give a labelled file; text without labels goes to --raw NAME=FILE or nershift predict",
+        )
     options = {"token_column": token_column, "tag_column": tag_column, "scheme": scheme}
     kept = {key: value for key, value in options.items() if key in known.read_options}
     return known.read(path, problems if problems is not None else Problems(), **kept)
