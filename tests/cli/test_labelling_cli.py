@@ -140,4 +140,7 @@ def test_next_refusals(cli: Cli, files: Path, tmp_path: Path) -> None:
     code, _, err = cli(*common, files / "absent.raw")
     assert code == 1
     assert "no such file" in err
+    code, _, err = cli(*common, files / "pool.raw", "--device", "tpu")
+    assert code == 1
+    assert "device: found 'tpu'" in err
     assert not (tmp_path / "n.jsonl").exists()

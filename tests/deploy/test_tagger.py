@@ -11,7 +11,7 @@ from nershift.data.corpus import Corpus
 from nershift.data.spans import Sentence
 from nershift.deploy import tagger as tagger_module
 from nershift.deploy.tagger import Entity
-from nershift.errors import CheckpointError
+from nershift.errors import CheckpointError, ConfigError
 from nershift.run import transfer
 
 MakeCorpus = Callable[..., Corpus]
@@ -40,6 +40,19 @@ def folder(make_corpus: MakeCorpus, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture(scope="module")
 def tagger(folder: Path) -> Tagger:
     return Tagger.load(folder)
+
+
+def test_a_device_that_is_not_there_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("tpu", "meta", ""):
+        with pytest.raises(ConfigError, match=r"cpu \| cuda \| mps"):
+            Tagger.load(folder, name)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    with pytest.raises(ConfigError, match="no CUDA device was found"):
+        Tagger.load(folder, "cuda")
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    with pytest.raises(ConfigError, match="no CUDA device 3 was found"):
+        Tagger.load(folder, "cuda:3")
+    assert Tagger.load(folder, "cpu").types
 
 
 def _found(entities: list[Entity]) -> list[tuple[str, str]]:
