@@ -66,6 +66,18 @@ def test_brat_documents_named_after_a_split_are_one_folder(tmp_path: Path) -> No
     assert {k: len(v) for k, v in read_corpus(tmp_path / "docs").splits.items()} == {"train": 2}
 
 
+@pytest.mark.parametrize(
+    ("split", "advice"),
+    [("train", "add labelled sentences"), ("dev", "--hold-out"), ("test", "not in train")],
+)
+def test_a_missing_split_is_told_with_what_helps(split: str, advice: str) -> None:
+    with pytest.raises(DataError, match=f"has no '{split}' split") as told:
+        Corpus("c", {"raw": ()}).split(split)
+    assert advice in told.value.fix
+    assert ("--hold-out" in told.value.fix) == (split == "dev")
+    assert told.value.expected == f"{split}, beside what there is: raw"
+
+
 def test_what_a_tagger_wrote_is_no_split(tmp_path: Path) -> None:
     write_sentences(tmp_path / "test.conll", [ROME])
     write_sentences(tmp_path / "test.conll.tagged.jsonl", [ROME, ROME])

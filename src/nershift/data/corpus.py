@@ -13,6 +13,12 @@ from nershift.data.schemes import Scheme
 from nershift.data.spans import Sentence
 from nershift.errors import DataError
 
+_LACKING = {
+    "train": "add labelled sentences as train.conll (or .jsonl …), or name a corpus that has them",
+    "dev": "hold out part of train for dev (--hold-out 0.1), or add a dev file",
+    "test": "add labelled sentences that are not in train as test.conll (or .jsonl …)",
+}
+
 
 @dataclass(frozen=True)
 class Corpus:
@@ -33,8 +39,8 @@ class Corpus:
         if name not in self.splits:
             raise DataError(
                 f"corpus '{self.name}' has no '{name}' split",
-                expected=f"one of: {', '.join(self.splits) or 'none'}",
-                fix="hold out part of train for dev (--hold-out 0.1), or name the file of the split",
+                expected=f"{name}, beside what there is: {', '.join(self.splits) or 'nothing'}",
+                fix=_LACKING.get(name, f"add a {name} file"),
             )
         return self.splits[name]
 
