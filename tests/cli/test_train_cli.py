@@ -16,7 +16,7 @@ import yaml
 from nershift import __version__
 from nershift.cli import main, spread
 from nershift.data.corpus import Corpus
-from nershift.data.formats import read_sentences, write_corpus
+from nershift.data.formats import read_sentences, write_corpus, write_sentences
 from nershift.run import Run
 
 MakeCorpus = Callable[..., Corpus]
@@ -260,6 +260,24 @@ def test_text_without_labels_is_not_taken_for_labelled(
         "train", "--target", tmp_path / "c", *new, "--config", files / "c.yaml", "--set", "train.epochs=1"
     )
     assert done.code == 0, done.err  # a folder may hold raw text beside its splits
+
+
+def test_a_folder_in_place_of_a_file(cli: Cli, trained: Path, files: Path, tmp_path: Path) -> None:
+    news = files / "news"
+    for call in (
+        ("evaluate", "--model", trained, "--data", news),
+        ("thresholds", "--model", trained, "--file", news),
+        ("predict", "--model", trained, news),
+        ("predict", "--model", trained, news, "--out", tmp_path / "x.jsonl"),
+    ):
+        done = cli(*call)
+        assert done.code == 1
+        assert "news: this is a folder" in done.err
+        assert "name a file in it: dev.conll, test.conll, train.conll" in done.err
+    write_sentences(tmp_path / "pairs", read_sentences(news / "test.conll"), "brat")
+    done = cli("predict", "--model", trained, tmp_path / "pairs")  # a folder that is one unit
+    assert done.code == 0, done.err
+    assert len(_objects(done.out)) == len(read_sentences(tmp_path / "pairs"))
 
 
 def test_wrong_calls_of_predict_and_adapt(cli: Cli, trained: Path, files: Path, tmp_path: Path) -> None:

@@ -91,6 +91,12 @@ def test_messages(tmp_path: Path) -> None:
     write_sentences(tmp_path / "train.jsonl", [ROME])
     with pytest.raises(DataError, match="both look like the train split"):
         read_corpus(tmp_path)
+    (tmp_path / "unnamed").mkdir()
+    write_sentences(tmp_path / "unnamed" / "notes.conll", [ROME])
+    with pytest.raises(DataError, match=r"no split files among: notes\.conll"):
+        read_corpus(tmp_path / "unnamed")
+    with pytest.raises(DataError, match=r"name a file in it: notes\.conll"):
+        read_sentences(tmp_path / "unnamed")
     with pytest.raises(DataError, match="catalogue"):
         read_corpus("no-such-corpus")
     (tmp_path / "a.xyz").write_text("x y z\n")

@@ -76,7 +76,8 @@ def predict(
     tag_texts: Callable[[Sequence[str]], list[list[Entity]]] = committee.tag_texts
     if adapt:
         tag_sentences, tag_texts = first.adapt_sentences, partial(first.tag_texts, adapt=True)
-    is_corpus = file != "-" and Path(file).suffix not in (".txt", "") and detect_format(file) is not None
+    named = file != "-" and (Path(file).is_dir() or Path(file).suffix not in (".txt", ""))
+    is_corpus = named and detect_format(file) is not None
     if out is not None:
         if file == "-":
             raise DataError("--out needs a file to read", place="-", fix="give a path in place of -")

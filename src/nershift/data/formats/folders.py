@@ -10,7 +10,7 @@ from nershift.data.corpus import Corpus
 from nershift.data.formats import ace2005, hf_datasets
 from nershift.data.formats.registry import (
     FORMATS,
-    detect_format,
+    folder_format,
     is_data_file,
     read_sentences,
     write_sentences,
@@ -120,7 +120,7 @@ def _unit(folder: Path) -> str | None:
     if any(_split_of(p) for p in _entries(folder)):
         saved = (folder / "dataset_dict.json").is_file()
         return "datasets" if saved else None
-    return detect_format(folder) if _entries(folder) else None
+    return folder_format(folder)
 
 
 def _entries(folder: Path) -> list[Path]:

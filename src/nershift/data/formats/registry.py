@@ -57,6 +57,7 @@ FORMATS: dict[str, Format] = {
     "raw": Format((".raw", ".raw.txt"), plain.read_raw, plain.write_raw, labelled=False),
     "text": Format((".txt",), plain.read_text_file, labelled=False),
 }
+_NAMED = 10  # files of a folder that a message lists
 _RAW_NAMES = ("raw", "unlabelled", "unlabeled")
 
 
@@ -64,11 +65,13 @@ def detect_format(path: str | Path) -> str:
     """The format of an existing file or folder, or of one to be written, by name and then by content.
 
     Raises:
-        DataError: the name says nothing and the content looks like none of the formats.
+        DataError: the name says nothing and the content looks like none of the formats, or a folder is not one unit.
     """
     path = Path(path)
     if path.is_dir():
-        found = _folder_format(path)
+        found = folder_format(path)
+        if found is None:
+            raise _no_file(path)
     else:
         found = _name_format(path.name.lower().removesuffix(".gz"))
         if path.is_file() and found in (None, "jsonl", "argilla", "text"):
@@ -99,7 +102,19 @@ def _name_format(name: str) -> str | None:
     return "conll" if name.endswith((".train", ".dev", ".test", ".testa", ".testb", ".valid")) else None
 
 
-def _folder_format(path: Path) -> str | None:
+def _no_file(folder: Path) -> DataError:
+    inside = sorted(p.name for p in folder.iterdir() if p.is_file() and is_data_file(p))
+    more = f" and {len(inside) - _NAMED} more" if len(inside) > _NAMED else ""
+    return DataError(
+        "this is a folder",
+        place=str(folder),
+        expected="one file",
+        fix=f"name a file in it: {', '.join(inside[:_NAMED])}{more}" if inside else "name a corpus file",
+    )
+
+
+def folder_format(path: Path) -> str | None:
+    """The format of a folder that is one unit, if it is one."""
     if any((path / name).is_file() for name in ("dataset_dict.json", "dataset_info.json", "state.json")):
         return "datasets"
     if any(path.glob("*.ann")):
