@@ -230,6 +230,12 @@ def test_wrong_calls_of_train(cli: Cli, files: Path, tmp_path: Path) -> None:
     (tmp_path / "bad" / "train.conll").write_bytes(b"caf\xe9 O\nRome B-LOC\n")
     assert "train.conll:1" in fails(target=tmp_path / "bad")
     assert "No such option" in fails("--sauce", "x", code=2)
+    (tmp_path / "afile").write_text("x")
+    for verb in (("train", "--target", files / "news", "--out"), ("bench", "list", "--out"), ("builtin",)):
+        done = cli(*verb, tmp_path / "afile")
+        assert done.code == 2
+        assert "is a file" in done.err
+    assert "there is no such folder" in cli("states", tmp_path / "nosuch").err
     assert "adapt" in cli("adap").err
 
 

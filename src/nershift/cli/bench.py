@@ -25,7 +25,7 @@ seeds. `docs/findings.md` says what we make of it.
 
 """
 
-Results = Annotated[Path, typer.Option("--out", help="Folder of result files.")]
+Results = Annotated[Path, typer.Option("--out", file_okay=False, help="Folder of result files.")]
 Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Number of seeds.")]
 
 
@@ -61,7 +61,9 @@ def run(
     seeds: Seeds = 3,
     only: Annotated[list[str] | None, typer.Option("--only", help="Only these methods or targets.")] = None,
     out: Results = Path("results"),
-    work: Annotated[Path, typer.Option("--work", help="Folder for runs under way.")] = Path("runs/bench"),
+    work: Annotated[Path, typer.Option("--work", file_okay=False, help="Folder for runs under way.")] = Path(
+        "runs/bench"
+    ),
     workers: Annotated[
         int | None, typer.Option("--workers", min=1, help="Runs at once; default: one a core.")
     ] = None,
@@ -135,7 +137,9 @@ def show(
 @bench.command("report")
 def report(
     names: Annotated[list[str] | None, typer.Argument(help="Experiments; default: all.")] = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder to write report.html into.")] = Path("report"),
+    out: Annotated[
+        Path, typer.Option("--out", file_okay=False, help="Folder to write report.html into.")
+    ] = Path("report"),
     results: Annotated[Path, typer.Option("--results", help="Folder of result files.")] = Path("results"),
     plain: Annotated[bool, typer.Option("--markdown", help="Also write report.md.")] = False,
 ) -> None:

@@ -13,7 +13,9 @@ def register(app: typer.Typer) -> None:
 
 
 def builtin(
-    out_dir: Annotated[Path, typer.Argument(help="The folder to write; each domain becomes a folder in it.")],
+    out_dir: Annotated[
+        Path, typer.Argument(file_okay=False, help="The folder to write; each domain becomes a folder in it.")
+    ],
     domain: Annotated[
         list[str] | None, typer.Option("--domain", help="Only this domain; may be repeated. Default: all.")
     ] = None,

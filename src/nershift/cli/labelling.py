@@ -25,7 +25,11 @@ def curve(
     target: o.Target,
     out: Annotated[
         Path,
-        typer.Option("--out", help="Folder for runs and curves; what it already holds is not run again."),
+        typer.Option(
+            "--out",
+            file_okay=False,
+            help="Folder for runs and curves; what it already holds is not run again.",
+        ),
     ],
     method: Annotated[
         list[str] | None,

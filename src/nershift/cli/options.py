@@ -43,7 +43,10 @@ ConfigFile = Annotated[Path | None, typer.Option("--config", help="A YAML file o
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="One setting, e.g. train.epochs=20; may be repeated.")
 ]
-Out = Annotated[Path, typer.Option("--out", help="The folder to write; an interrupted run in it is resumed.")]
+Out = Annotated[
+    Path,
+    typer.Option("--out", file_okay=False, help="The folder to write; an interrupted run in it is resumed."),
+]
 HoldOut = Annotated[
     float,
     typer.Option(

@@ -23,6 +23,8 @@ def states(
 
     maps = []
     for folder in runs:
+        if not folder.is_dir():
+            raise CheckpointError("there is no such folder", place=str(folder), fix="check the path")
         found = states_of_run(folder, folder.resolve().name)
         if found is None:
             raise CheckpointError(
