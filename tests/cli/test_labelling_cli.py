@@ -74,6 +74,11 @@ def test_curve(cli: Cli, files: Path, tmp_path: Path) -> None:
     assert [p["sentences"] for p in told["curves"][0]["points"]] == [8, 16, 32]
     assert told["goals"] == [0.9]
     assert told == json.loads((tmp_path / "c" / "curve.json").read_text())
+    code, _, err = cli(*command, "--set", "train.epochs=6")
+    assert code == 1
+    assert "other settings or data" in err
+    assert "choose another --out, or delete this one" in err
+    assert "--overwrite" not in err
 
 
 def test_curve_refusals(cli: Cli, files: Path, tmp_path: Path) -> None:

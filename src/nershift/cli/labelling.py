@@ -12,7 +12,7 @@ from rich.console import Console
 
 from nershift.cli import options as o
 from nershift.data.formats import FORMATS
-from nershift.errors import ConfigError
+from nershift.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
     from nershift.data.spans import Sentence
@@ -67,19 +67,25 @@ def curve(
     from nershift.label.curve import measure
     from nershift.label.curve_report import as_text, save
 
-    study = measure(
-        [name for given in method or ["in_domain"] for name in given.split(",") if name],
-        o.corpus(target, hold_out),
-        o.corpora(source, hold_out),
-        out=out,
-        raw=o.raw_texts(raw),
-        sizes=_numbers(sizes),
-        seeds=range(1, seeds + 1),
-        goals=reach or (),
-        config=o.settings(config, set_),
-        keep_models=keep_models,
-        quiet=quiet,
-    )
+    try:
+        study = measure(
+            [name for given in method or ["in_domain"] for name in given.split(",") if name],
+            o.corpus(target, hold_out),
+            o.corpora(source, hold_out),
+            out=out,
+            raw=o.raw_texts(raw),
+            sizes=_numbers(sizes),
+            seeds=range(1, seeds + 1),
+            goals=reach or (),
+            config=o.settings(config, set_),
+            keep_models=keep_models,
+            quiet=quiet,
+        )
+    except CheckpointError as error:
+        if "--overwrite" not in error.fix:
+            raise
+        fix = "choose another --out, or delete this one"  # the runs of a curve are not thrown away one by one
+        raise CheckpointError(error.found, place=str(out), expected=error.expected, fix=fix) from None
     files = save(study, out)
     if as_json:
         typer.echo(json.dumps(study.to_dict()))
