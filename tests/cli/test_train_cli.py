@@ -165,8 +165,10 @@ def test_predict_from_standard_input_and_from_a_file(cli: Cli, trained: Path, tm
     assert cli("predict", "--model", trained, tmp_path / "in.txt").out == piped.out
     voted = cli("predict", "--model", trained, "--model", trained, "-", stdin=text.encode())
     assert voted.out == piped.out  # a run agrees with itself
-    none = cli("predict", "--model", trained, "--min-confidence", 1.1, "-", stdin=text.encode())
-    assert all(row["entities"] == [] for row in _objects(none.out))
+    scores = sorted(e["score"] for row in rows for e in row["entities"])
+    some = cli("predict", "--model", trained, "--min-confidence", scores[1], "-", stdin=text.encode())
+    kept = [e["score"] for row in _objects(some.out) for e in row["entities"]]
+    assert sorted(kept) == [x for x in scores if x >= scores[1]]
 
 
 def test_predict_a_corpus_file(cli: Cli, trained: Path, files: Path, tmp_path: Path) -> None:
@@ -297,6 +299,13 @@ def test_wrong_calls_of_predict_and_adapt(cli: Cli, trained: Path, files: Path, 
         "predict", "--model", trained, "--model", trained, "-", "--adapt"
     )
     assert "no such file" in fails("predict", "--model", trained, tmp_path / "absent.txt")
+    for least in (5, -0.1, "nan"):
+        told = fails("predict", "--model", trained, "-", "--min-confidence", least)
+        assert "--min-confidence: found" in told
+        assert "0 to 1" in told
+    assert "--why: needs --adapt" in fails("predict", "--model", trained, "-", "--why")
+    lost = ("--why", "--adapt", "--out", tmp_path / "x.jsonl")
+    assert "leave --out away" in fails("predict", "--model", trained, files / "news" / "test.conll", *lost)
     assert "-:2: not UTF-8" in fails("predict", "--model", trained, "-", stdin=b"fine\ncaf\xe9\n")
     assert "--out needs a file" in fails("predict", "--model", trained, "-", "--out", tmp_path / "x.jsonl")
     assert "no model here" in fails(

@@ -38,7 +38,7 @@ def predict(
         typer.Option("--out", help="Write a corpus file (its ending says the format) instead of JSON lines."),
     ] = None,
     min_confidence: Annotated[
-        float, typer.Option("--min-confidence", help="Leave out entities below this probability.")
+        float, typer.Option("--min-confidence", help="Leave out entities below this probability, 0 to 1.")
     ] = 0.0,
     adapt: Annotated[
         bool,
@@ -63,6 +63,14 @@ def predict(
     from nershift.data.formats import detect_format, read_sentences, write_sentences
     from nershift.deploy.committee import Committee
 
+    if not 0 <= min_confidence <= 1:
+        raise ConfigError(f"found {min_confidence:g}", place="--min-confidence", expected="0 to 1")
+    if why and ray is None and (not adapt or out is not None):
+        raise ConfigError(
+            "a corpus file has no place for it" if adapt else "needs --adapt, too",
+            place="--why",
+            fix="leave --out away" if adapt else "add --adapt, with a run of metacross",
+        )
     if len(model) > 1 and (adapt or ray is not None):
         raise ConfigError(
             f"{len(model)} runs were given to vote", place="--model", expected="one run with --adapt or --ray"
