@@ -17,7 +17,7 @@ from nershift.nn.model import Batch, TaggingModel
 from nershift.storage import load_tensors
 from nershift.train.feed import Feed
 from nershift.train.journal import Journal
-from nershift.train.loop import Interrupted, Loop, Progress
+from nershift.train.loop import Diverged, Interrupted, Loop, Progress
 from nershift.train.phase import Phase
 from nershift.train.processes import Processes
 
@@ -252,3 +252,36 @@ def test_handlers_are_given_back_and_a_second_signal_stops_at_once() -> None:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("rate", [1e30, 1e36])
+@pytest.mark.parametrize("kind", ["crf", "softmax"])
+def test_training_that_diverged_stops(
+    kind: str, rate: float, corpus: Corpus, tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    encoder = make_encoder(build(Config, tiny).encoder, corpus.train)
+    model = TaggingModel(encoder, {"target": make_decoder(kind, corpus.label_space(), encoder.size)})
+    config = TrainConfig(lr=rate, batch_size=8, epochs=3)
+    with pytest.raises(Diverged) as caught:
+        _run(Scripted(model, config, corpus), tmp_path)
+    assert caught.value.place == "phase 'train'"
+    assert f"step 5 of 15 (learning rate {rate:g}, clip 5)" in caught.value.found
+    assert f"--set train.lr={rate / 10:g}" in caught.value.fix
+    assert _log(tmp_path) == []
+    assert not list(tmp_path.glob("state/*"))
+
+
+def test_no_checkpoint_of_weights_that_are_no_numbers(
+    new_model: Callable[..., TaggingModel], corpus: Corpus, tmp_path: Path
+) -> None:
+    class Lost(Scripted):
+        def gradients(self, batches: Any, backward: Any) -> dict[str, torch.Tensor]:
+            logged = super().gradients(batches, backward)
+            next(self.model.parameters()).grad.fill_(torch.nan)  # type: ignore[union-attr]
+            return logged
+
+    config = TrainConfig(batch_size=8, epochs=3, clip=0.0, checkpoint_steps=1)
+    with pytest.raises(Diverged, match=r"weights are infinite or not numbers at step 1 of 15 .*clip off"):
+        _run(Lost(new_model(), config, corpus), tmp_path)
+    assert not list(tmp_path.glob("state/*"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -26,6 +27,10 @@ from nershift.train.seeding import seed_torch
 
 class Interrupted(NershiftError):
     """The run was asked to stop; its checkpoint is written."""
+
+
+class Diverged(NershiftError):
+    """Losses or weights are no longer numbers; nothing was kept of it."""
 
 
 @dataclass
@@ -156,6 +161,7 @@ class Loop:
     def _end_epoch(self) -> None:
         p = self.progress
         steps = (p.step - 1) % self.phase.steps_per_epoch + 1
+        sums = self._finite_sums()
         with self._autocast():
             score = self.phase.validate()
         # A score of 0 says nothing yet: the later weights are the better guess, and patience has not begun.
@@ -166,19 +172,36 @@ class Loop:
             p.stale += 1
         entry = {"phase": self.phase.name, "step": p.step, "epoch": -(-p.step // self.phase.steps_per_epoch)}
         self.journal.write(
-            entry
-            | {k: float(v) / steps for k, v in self._sums.items()}
-            | self.phase.told(score)
-            | self.phase.watch(),
+            entry | {k: v / steps for k, v in sums.items()} | self.phase.told(score) | self.phase.watch(),
             p.step,
         )
         self._sums = {}
         p.lines = self.journal.lines
 
+    def _finite_sums(self) -> dict[str, float]:
+        """What was logged since the epoch began. Looked at only where the loop waits for the GPU anyway."""
+        sums = {name: float(value) for name, value in self._sums.items()}
+        found = [f"{name} is {value}" for name, value in sums.items() if not math.isfinite(value)]
+        weights = [p.detach().isfinite().all() for p in self.phase.model.parameters() if p.requires_grad]
+        if not found and weights and not torch.stack(weights).all():
+            found = ["weights are infinite or not numbers"]
+        if self.processes.any_of(bool(found))[0]:
+            part = "pretrain" if self.phase.name == "pretrain" else "train"
+            clip = f"{self.config.clip:g}" if self.config.clip else "off"
+            raise Diverged(
+                f"training diverged: {found[0] if found else 'in another process'} at step {self.progress.step} "
+                f"of {self.total} (learning rate {self.config.lr:g}, clip {clip})",
+                place=f"phase '{self.phase.name}'",
+                expected="finite losses and weights",
+                fix=f"a lower rate (--set {part}.lr={self.config.lr / 10:g}) or tighter clipping "
+                f"(--set {part}.clip=1), with --overwrite",
+            )
+        return sums
+
     def _save(self) -> None:
         """Best weights first, then the checkpoint that names them, then the older best is removed."""
         p = self.progress
-        p.sums = {name: float(value) for name, value in self._sums.items()}
+        p.sums = self._finite_sums()
         if self.processes.main:
             if self.best is not None and self._best_written != p.best_step:
                 p.best_file = f"{self.phase.name}.best-{p.best_step}.safetensors"

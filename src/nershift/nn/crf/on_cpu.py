@@ -203,7 +203,7 @@ def _shift(steps: Array, chain: tuple[Array, ...]) -> tuple[Array, int]:
         one number for all tokens (shape [1, 1, 1]) while that leaves strides long, else one a token
         [L, B, 1]; and the stride, 0 when scores are too far apart for any.
     """
-    rest = math.log(steps.shape[2]) + max(float(np.ptp(scores[scores > FLOOR])) for scores in chain)
+    rest = math.log(steps.shape[2]) + max(map(_range, chain))
     top, low = steps.max(keepdims=True), steps.min(keepdims=True)
     stride = _stride(float(top[0, 0, 0] - low[0, 0, 0]) + rest)
     if stride < 8:
@@ -211,6 +211,12 @@ def _shift(steps: Array, chain: tuple[Array, ...]) -> tuple[Array, int]:
         low = np.where(steps > FLOOR, steps, top).min(2, keepdims=True)
         stride = _stride(float((top - low).max()) + rest)
     return top.astype(np.float64), stride
+
+
+def _range(scores: Array) -> float:
+    """From the lowest to the highest of the allowed scores; NaN when training has left no number among them."""
+    allowed = scores[scores > FLOOR]
+    return float(np.ptp(allowed)) if allowed.size else math.nan
 
 
 def _stride(spread: float) -> int:
