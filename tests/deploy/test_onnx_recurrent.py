@@ -118,9 +118,14 @@ def test_an_export_that_differs_is_refused(
         return right(encoder, other)
 
     monkeypatch.setattr(onnx_graph, "sentences_model", wrong)
-    with pytest.raises(SetupError, match=r"scores differ from torch's by 0\.5"):
+    with pytest.raises(SetupError, match=r"scores differ from torch's by 0\.5") as error:
         export_onnx(tagger, tmp_path / "out")
+    assert error.value.fix == "report this"
     assert list(tmp_path.iterdir()) == []
     assert export_onnx(tagger, tmp_path / "out", tolerance=1.0).largest_difference == pytest.approx(
         0.5, abs=1e-3
     )
+    monkeypatch.setattr(onnx_graph, "sentences_model", right)
+    with pytest.raises(SetupError, match="scores differ from torch's") as error:
+        export_onnx(tagger, tmp_path / "strict", tolerance=0.0)
+    assert "allow more with --tolerance" in error.value.fix

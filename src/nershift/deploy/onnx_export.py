@@ -96,10 +96,16 @@ def export_onnx(
                 f"the exported tagger is not the tagger: {excess}",
                 place=str(folder),
                 expected="the same scores" if not int8 else "nearly the same tags",
-                fix="export without --int8, or allow more with --tolerance" if int8 else "report this",
+                fix=_advice(check, int8),
             )
         _write_description(temporary, described | {"check": asdict(check)})
     return check
+
+
+def _advice(check: Check, int8: bool) -> str:
+    if int8:
+        return "export without --int8, or allow more with --tolerance"
+    return "report this" if check.excess(int8, None) else f"allow more with --tolerance (default {SCORES:g})"
 
 
 @torch.no_grad()
