@@ -19,6 +19,7 @@ from nershift.run import Run, adapt, pretrain, resolve, transfer
 from nershift.train.raw import RawFeed
 
 Make = Callable[..., Any]
+SHARED = ("person", "place")  # types of the homogeneous corpora
 
 TABLE = [
     "in_domain",
@@ -313,3 +314,21 @@ def test_without_target_labels_its_dev_split_has_no_say(
     weights = [(run.folder / "model.safetensors").read_bytes() for run in runs]
     assert weights[0] == weights[1]
     assert whole.predictions() == other.predictions()
+
+
+@pytest.mark.parametrize("name", ["in_domain", "finetune", "multitask", "crosslm"])
+def test_a_corpus_without_entities_is_refused(
+    name: str, homogeneous: list[Corpus], tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    source, *_, target = homogeneous
+    config = tiny
+    if name == "crosslm":
+        config = merge(config, {"encoder": {"recurrent": {"cell": "lstm", "layers": 1}}})
+    none = dict.fromkeys(SHARED, "O")
+    settings: dict[str, Any] = {"out": tmp_path / "run", "config": config, "quiet": True}
+    with pytest.raises(SetupError, match="target 'builtin-clinic' has no entity types"):
+        transfer(name, target.mapped(none), [source], **settings)
+    assert not (tmp_path / "run").exists()
+    if name != "in_domain":
+        with pytest.raises(SetupError, match="source 'builtin-news' has no entity types"):
+            transfer(name, target, [source.mapped(none)], **settings)

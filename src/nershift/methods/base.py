@@ -89,6 +89,13 @@ class Method:
                 expected="decoder.start carried",
                 fix="--set decoder.start=carried, or leave decoder.same away",
             )
+        if self.setup.target is not None and self.learns_labels and not self.target_space.types:
+            raise SetupError(
+                f"target '{self.target.name}' has no entity types: all its tokens are O",
+                place="--target",
+                expected="labelled sentences with entities",
+                fix="check the columns and the label map with `nershift check`",
+            )
         if sources and self.setup.target is not None:
             self._check_same({t for c in sources for t in c.types})
 
@@ -178,7 +185,7 @@ class Method:
 
     def source_feeds(self, model: TaggingModel, config: TrainConfig) -> dict[str, Feed]:
         keys = self.source_keys()
-        return {c.name: self.feed(model, keys[c.name], c.train, config) for c in self.setup.sources}
+        return {c.name: self.feed(model, keys[c.name], labels_of(c), config) for c in self.setup.sources}
 
     def source_dev(self) -> list[tuple[str, Sequence[Sentence]]]:
         keys = self.source_keys()
@@ -228,3 +235,15 @@ class Method:
         feed = self.feed(model, TARGET, self.target.train, self.config.train)
         dev = [(TARGET, self.target.splits.get("dev", ()))]
         return Phase("train", model, self.config.train, {TARGET: feed}, self.config.seed, dev)
+
+
+def labels_of(source: Corpus) -> tuple[Sentence, ...]:
+    """The training sentences of a source that has something to teach."""
+    if not source.types:
+        raise SetupError(
+            f"source '{source.name}' has no entity types: all its tokens are O",
+            place="--source",
+            expected="labelled sentences with entities",
+            fix="check the columns and the label map with `nershift check`, or leave this source away",
+        )
+    return source.train

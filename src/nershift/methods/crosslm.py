@@ -12,7 +12,7 @@ from nershift.config import merge
 from nershift.data.raw import Joined
 from nershift.data.spans import Sentence
 from nershift.errors import ConfigError, SetupError
-from nershift.methods.base import TARGET
+from nershift.methods.base import TARGET, labels_of
 from nershift.methods.settings import CROSSLM
 from nershift.methods.texts import TextMethod, domain_name
 from nershift.nn.generated import LSTMGenerator
@@ -112,7 +112,7 @@ class CrossLM(TextMethod):
     def labels(self) -> dict[str, Sequence[Sentence]]:
         """Labelled sentences by domain."""
         found: dict[str, Sequence[Sentence]] = {
-            domain_name(c): c.train for c in self.setup.sources if self.options.variant != "co-lm"
+            domain_name(c): labels_of(c) for c in self.setup.sources if self.options.variant != "co-lm"
         }
         if self.labelled:
             found[TARGET] = self.labelled

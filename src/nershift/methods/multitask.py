@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nershift.methods.base import TARGET, Method
+from nershift.methods.base import TARGET, Method, labels_of
 from nershift.methods.settings import PRESETS
 from nershift.nn.model import TaggingModel
 from nershift.train.phase import Phase
@@ -23,7 +23,7 @@ class MultiTask(Method):
         text = [*self.target.train, *(s for c in self.setup.sources for s in c.train)]
         model = self.new_model(text, spaces)
         feeds = {TARGET: self.feed(model, TARGET, self.target.train, config)}
-        feeds |= {key: self.feed(model, key, c.train, config) for key, c in sources.items()}
+        feeds |= {key: self.feed(model, key, labels_of(c), config) for key, c in sources.items()}
         dev = [(TARGET, self.target.splits.get("dev", ()))]
         # An epoch is as many sentences as there are, whatever corpus they come from.
         steps = -(-sum(feed.per_epoch for feed in feeds.values()) // len(feeds))
