@@ -11,6 +11,7 @@ from nershift.bench.cells import Cell, write_result
 from nershift.bench.collected import against_best, collect, paired_p
 from nershift.bench.show import as_markdown, markdown, view
 from nershift.bench.tables import Table
+from nershift.errors import DataError
 from nershift.eval.stats import aggregate, f1_of, randomisation_test
 
 CELLS = [
@@ -104,3 +105,20 @@ def test_an_empty_folder_shows_nothing_but_what_was_not_run(tmp_path: Path) -> N
     assert text.count("not run") == 9
     assert "Not run." in text
     assert "± " not in text
+
+
+def test_a_folder_that_is_not_there_is_no_empty_one(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="nosuch: there is no such folder"):
+        markdown(_table(), tmp_path / "nosuch")
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "list", "counts"])
+def test_a_damaged_result_is_named(results: Path, damage: str) -> None:
+    path = CELLS[4].path(results)
+    text = path.read_text()
+    packed = text.split('"counts": "')[1].split('"')[0]
+    made = {"cut": text[:-90], "empty": "", "list": "[]", "counts": text.replace(packed, packed[8:])}
+    path.write_text(made[damage])
+    with pytest.raises(DataError, match="not a result") as told:
+        markdown(_table(), results)
+    assert told.value.place == str(path)
