@@ -223,3 +223,11 @@ def test_defaults_then_preset_then_settings() -> None:
     config = resolve("in_domain", {"train": {"epochs": 7}}, seed=3)
     assert (config.train.epochs, config.train.lr, config.seed, config.method) == (7, 1e-3, 3, "in_domain")
     assert "epochs: 7" in to_yaml(config)
+
+
+def test_two_methods_at_once_are_refused() -> None:
+    assert resolve("in_domain", {"method": "in_domain"}).method == "in_domain"
+    with pytest.raises(
+        ConfigError, match="settings say 'finetune', but the method of this run is 'in_domain'"
+    ):
+        resolve("in_domain", {"method": "finetune"})

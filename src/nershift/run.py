@@ -73,6 +73,13 @@ def resolve(method: str, settings: Mapping[str, Any] | None = None, seed: int | 
     """Defaults, then the method's preset, then the user's settings."""
     cls = get_method(method)
     values = dict(settings or {})
+    if values.get("method", method) != method:
+        raise ConfigError(
+            f"the settings say '{values['method']}', but the method of this run is '{method}'",
+            place="config.method",
+            expected="one method",
+            fix=f"--method {values['method']}, or leave 'method' out of the settings",
+        )
     preset = str(values.get("preset", "paper"))
     if preset not in cls.presets:
         raise ConfigError(
@@ -146,7 +153,7 @@ def transfer(
         if processes.main:
             task.keep(folder)
             told = {"selection": _selection(task, phases or _phases_of(start)), "phases": phases}
-            told |= {"remarks": task.remarks(), **task.measures(model)}
+            told |= {"remarks": [*task.remarks(), *_unused(task)], **task.measures(model)}
             _write_results(folder, tagger, task, identity, told, time.monotonic() - began)
             _round_off(folder, report)
         processes.wait()
@@ -304,6 +311,14 @@ def _run(
     return phase.model
 
 
+def _unused(task: Method) -> list[str]:
+    """That sources were given to a method that has no use for them: grids and curves do so."""
+    if task.uses_sources or not task.setup.sources:
+        return []
+    names = ", ".join(c.name for c in task.setup.sources)
+    return [f"Method '{task.name}' learned from the target alone: it did not use the sources ({names})."]
+
+
 def _phases_of(start: str | Path | None) -> dict[str, Any]:
     """What the folder that a run starts from says of its own training."""
     if start is None:
@@ -341,7 +356,7 @@ def _write_results(
         "preset": setup.config.preset,
         "seed": setup.config.seed,
         "target": setup.target.name,
-        "sources": [c.name for c in setup.sources],
+        "sources": [c.name for c in setup.sources if task.uses_sources],
         "labelled": len(splits.get("train", ())),
         "data": identity["data"],
         **told,

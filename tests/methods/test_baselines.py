@@ -332,3 +332,25 @@ def test_a_corpus_without_entities_is_refused(
     if name != "in_domain":
         with pytest.raises(SetupError, match="source 'builtin-news' has no entity types"):
             transfer(name, target, [source.mapped(none)], **settings)
+
+
+def test_sources_that_a_method_does_not_use_are_not_said_to_be_used(
+    homogeneous: list[Corpus], tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    source, *_, target = homogeneous
+    config = merge(tiny, QUICK)
+    lstm = merge(config, {"encoder": {"recurrent": {"cell": "lstm", "layers": 1}}})
+    unused = {
+        "in_domain": config,
+        "crosslm": merge(lstm, {"options": {"variant": "co-lm"}}),
+        "bilm": merge(lstm, {"options": {"texts": "target"}}),
+    }
+    for name, settings in unused.items():
+        run = transfer(name, target, [source], out=tmp_path / name, config=settings, quiet=True)
+        assert run.metrics["sources"] == []
+        assert run.metrics["remarks"] == [
+            f"Method '{name}' learned from the target alone: it did not use the sources (builtin-news)."
+        ]
+    run = transfer("finetune", target, [source], out=tmp_path / "used", config=config, quiet=True)
+    assert run.metrics["sources"] == ["builtin-news"]
+    assert not any("did not use" in remark for remark in run.metrics["remarks"])

@@ -143,6 +143,11 @@ class Method:
         return self.setup.target
 
     @property
+    def uses_sources(self) -> bool:
+        """Do the source corpora, where there are any, have a part in the run?"""
+        return True
+
+    @property
     def learns_labels(self) -> bool:
         """Does the run learn labels of the target? If not, those of its dev split are not used either."""
         return self.uses_target_labels and bool(self.target.splits.get("train"))

@@ -75,6 +75,10 @@ class BiLM(TextMethod):
         if not self.labelled:
             self.check_source_decoder()
 
+    @property
+    def uses_sources(self) -> bool:
+        return self.options.texts != "target" or not self.labelled
+
     def _texts(self) -> list[Sequence[Sentence]]:
         wanted = {"both": (True, False), "target": (True,), "source": (False,)}[self.options.texts]
         return [text for domain, text in self.texts().items() if (domain == TARGET) in wanted]

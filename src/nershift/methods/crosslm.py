@@ -107,6 +107,10 @@ class CrossLM(TextMethod):
                 fix="give unlabelled text of the target's domain",
             )
 
+    @property
+    def uses_sources(self) -> bool:
+        return bool(self.options.variant != "co-lm")
+
     # -- data --------------------------------------------------------------------------------------------
 
     def labels(self) -> dict[str, Sequence[Sentence]]:

@@ -17,5 +17,9 @@ class InDomain(Method):
     paper = "MetaNER §5.1.1 (In-Domain)"
     presets = _PRESETS
 
+    @property
+    def uses_sources(self) -> bool:
+        return False
+
     def train(self, start: TaggingModel | None) -> Phase:
         return self.target_phase(start)
