@@ -137,6 +137,16 @@ def test_next_keeps_running_text_as_it_is(cli: Cli, files: Path, tmp_path: Path)
     assert texts == {"Ada flew from Leeds to Porto.", "Nobody in Graz spoke.", "Ruiz met Dr. Novak in Lima."}
 
 
+def test_only_formats_that_can_be_written_are_offered(cli: Cli) -> None:
+    for verb in ("next", "convert"):
+        code, out, _ = cli(verb, "--help")
+        told = "".join(out.replace("│", " ").split())
+        assert code == 0
+        listed = told[told.index("--to") :]
+        assert "argilla,datasets,raw" in listed
+        assert "ace2005" not in listed
+
+
 def test_next_refusals(cli: Cli, files: Path, tmp_path: Path) -> None:
     common = ("next", "--model", files / "run", "--out", tmp_path / "n.jsonl")
     code, _, err = cli(*common, files / "pool.raw", "--count", 31)

@@ -4,6 +4,7 @@ import pytest
 
 from nershift.data.corpus import Corpus
 from nershift.data.formats import (
+    WRITABLE,
     detect_format,
     read_corpus,
     read_sentences,
@@ -106,6 +107,14 @@ def test_messages(tmp_path: Path) -> None:
         read_sentences(tmp_path / "a.xyz", "conl")
     with pytest.raises(ConfigError, match="not written"):
         write_sentences(tmp_path / "a.sgm", [ROME])
+    for to, found in (("out.xyz", "cannot be told from the name"), ("unnamed", "this is a folder")):
+        with pytest.raises(DataError, match=found) as told:
+            write_sentences(tmp_path / to, [ROME])
+        assert told.value.fix == f"name the format: {', '.join(WRITABLE)}"
+        assert ".sgm" not in told.value.expected
+    with pytest.raises(ConfigError, match="did you mean 'conll'") as wrong:
+        write_sentences(tmp_path / "out.xyz", [ROME], "conl")
+    assert "ace2005" not in wrong.value.expected
     with pytest.raises(ConfigError, match="no scheme"):
         write_sentences(tmp_path / "a.jsonl", [ROME], scheme="BIO")
     with pytest.raises(DataError, match="raw text cannot hold"):

@@ -11,7 +11,14 @@ from rich.console import Console
 
 from nershift.data.checks import check as run_check
 from nershift.data.checks import render
-from nershift.data.formats import FORMATS, read_corpus, read_sentences, write_corpus, write_sentences
+from nershift.data.formats import (
+    FORMATS,
+    WRITABLE,
+    read_corpus,
+    read_sentences,
+    write_corpus,
+    write_sentences,
+)
 from nershift.data.formats.registry import is_data_file
 from nershift.data.problems import Problems
 from nershift.data.schemes import SCHEMES, Scheme
@@ -19,6 +26,7 @@ from nershift.data.spans import Sentence
 from nershift.errors import ConfigError, nearest
 
 _FORMAT_HELP = f"one of: {', '.join(FORMATS)}"
+_WRITE_HELP = f"one of: {', '.join(WRITABLE)}"
 
 
 def check(
@@ -46,7 +54,7 @@ def convert(
     source: Annotated[str, typer.Argument(metavar="IN", help="a file, a folder of splits or a corpus name")],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="a file, or a folder when IN has splits")],
     source_format: Annotated[Optional[str], typer.Option("--from", help=_FORMAT_HELP)] = None,  # noqa: UP045
-    target_format: Annotated[Optional[str], typer.Option("--to", help=_FORMAT_HELP)] = None,  # noqa: UP045
+    target_format: Annotated[Optional[str], typer.Option("--to", help=_WRITE_HELP)] = None,  # noqa: UP045
     scheme: Annotated[Optional[str], typer.Option(help=f"tags to write: {', '.join(SCHEMES)}")] = None,  # noqa: UP045
     repair: Annotated[bool, typer.Option("--repair", help="repair misfits and go on")] = False,
 ) -> None:

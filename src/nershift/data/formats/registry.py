@@ -57,6 +57,7 @@ FORMATS: dict[str, Format] = {
     "raw": Format((".raw", ".raw.txt"), plain.read_raw, plain.write_raw, labelled=False),
     "text": Format((".txt",), plain.read_text_file, labelled=False),
 }
+WRITABLE = tuple(key for key, known in FORMATS.items() if known.write is not None)
 _NAMED = 10  # files of a folder that a message lists
 _RAW_NAMES = ("raw", "unlabelled", "unlabeled")
 
@@ -77,13 +78,30 @@ def detect_format(path: str | Path) -> str:
         if path.is_file() and found in (None, "jsonl", "argilla", "text"):
             found = _content_format(path, found)
     if found is None:
-        raise DataError(
-            "the format cannot be told from the name" + (" or the content" if path.exists() else ""),
-            place=str(path),
-            expected="a name that ends in " + ", ".join(s for f in FORMATS.values() for s in f.suffixes),
-            fix=f"name the format: {', '.join(FORMATS)}",
-        )
+        how = "the name or the content" if path.exists() else "the name"
+        raise _untold(f"the format cannot be told from {how}", path, FORMATS)
     return found
+
+
+def _format_to_write(path: Path) -> str:
+    found = _name_format(path.name.lower().removesuffix(".gz"))
+    if found is None and path.exists():  # as what it replaces
+        with suppress(DataError):
+            found = detect_format(path)
+    if found is None:
+        told = "this is a folder" if path.is_dir() else "the format cannot be told from the name"
+        raise _untold(told, path, WRITABLE)
+    return found
+
+
+def _untold(found: str, path: Path, formats: Iterable[str]) -> DataError:
+    keys = list(formats)
+    return DataError(
+        found,
+        place=str(path),
+        expected="a name that ends in " + ", ".join(s for key in keys for s in FORMATS[key].suffixes),
+        fix=f"name the format: {', '.join(keys)}",
+    )
 
 
 def is_data_file(path: Path) -> bool:
@@ -203,19 +221,18 @@ def write_sentences(
     Args:
         path: where to; ``.gz`` at the end packs it.
         sentences: what to write.
-        format: a name from :data:`FORMATS`; told from the name when left out.
+        format: a name from :data:`WRITABLE`; told from the name when left out.
         scheme: for the formats with tags (default BIO).
         reviewed: False marks the spans as suggestions, in formats that know the difference.
     """
     path = Path(path)
-    name = format or _name_format(path.name.lower().removesuffix(".gz")) or detect_format(path)
-    known = _known(name)
+    name = format or _format_to_write(path)
+    known = _known(name, WRITABLE)
     if known.write is None:
-        writable = ", ".join(key for key, f in FORMATS.items() if f.write is not None)
         raise ConfigError(
             f"format '{name}' can be read but not written",
             place=str(path),
-            expected=writable,
+            expected=", ".join(WRITABLE),
             fix="choose one of these",
         )
     if scheme is not None and "scheme" not in known.write_options:
@@ -228,11 +245,11 @@ def write_sentences(
     known.write(path, sentences, **options)
 
 
-def _known(name: str) -> Format:
+def _known(name: str, usable: Iterable[str] = tuple(FORMATS)) -> Format:
     if name not in FORMATS:
         raise ConfigError(
-            f"unknown format '{name}'{nearest(name, FORMATS)}",
-            expected=", ".join(FORMATS),
+            f"unknown format '{name}'{nearest(name, usable)}",
+            expected=", ".join(usable),
             fix="name one of these",
         )
     return FORMATS[name]
