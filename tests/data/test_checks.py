@@ -8,6 +8,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from nershift.cli.data import register
+from nershift.data.catalog import differences, load
 from nershift.data.checks import check, check_corpus, render
 from nershift.data.corpus import Corpus
 from nershift.data.formats import read_sentences
@@ -23,6 +24,18 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "train.conll").write_text(TRAIN)
     (tmp_path / "test.conll").write_text(TEST)
     return tmp_path
+
+
+def test_a_wrong_copy_of_a_known_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NERSHIFT_DATA", str(tmp_path))
+    (tmp_path / "wikigold").mkdir()
+    (tmp_path / "wikigold" / "test.conll").write_text("Rome\tB-LOC\n")
+    report = check("wikigold")
+    told = [f for f in report.findings if f.kind == "not as in the catalogue"]
+    assert [f.message for f in told] == differences(load("wikigold")) != []
+    assert {f.where for f in told} == {"wikigold"}
+    assert not report.ok
+    assert check(tmp_path / "wikigold").ok  # a folder is taken for what it is
 
 
 def test_report(folder: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from nershift.data.catalog import differences, entry
 from nershift.data.corpus import Corpus
 from nershift.data.formats.folders import read_corpus
 from nershift.data.problems import Problem, Problems
@@ -76,7 +77,8 @@ def check(
     """Read files as one corpus, repairing what can be repaired, and report.
 
     Args:
-        paths: files, folders of split files or catalogue names; several are taken as parts of one experiment,
+        paths: files, folders of split files or catalogue names, whose local copies are held against what the
+            catalogue expects; several are taken as parts of one experiment,
             so sentences shared between any two of them are found.
         max_length: sentences with more tokens than this are reported.
         format: of all files, when it cannot be told.
@@ -84,7 +86,25 @@ def check(
     listed = [paths] if isinstance(paths, str | Path) else list(paths)
     problems = Problems(repair=True)
     corpora = [read_corpus(path, format=format, problems=problems) for path in listed]
-    return check_splits(_named_splits(corpora), problems, max_length)
+    report = check_splits(_named_splits(corpora), problems, max_length)
+    by_name = [corpus for path, corpus in zip(listed, corpora, strict=True) if not Path(path).exists()]
+    return replace(report, entries=(*_not_as_listed(by_name), *report.entries))
+
+
+def _not_as_listed(corpora: Sequence[Corpus]) -> list[Finding]:
+    """Where local copies of corpora of the catalogue hold something else than they should."""
+    return [
+        Finding(
+            "not as in the catalogue",
+            "finding",
+            corpus.name,
+            1,
+            difference,
+            fix=f"compare your copy with: {entry(corpus.name).origin}",
+        )
+        for corpus in corpora
+        for difference in differences(corpus)
+    ]
 
 
 def check_corpus(corpus: Corpus, max_length: int = 250) -> CheckReport:
