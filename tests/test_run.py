@@ -158,6 +158,26 @@ def test_two_phases_at_once_or_one_by_one(
         adapt(tmp_path / "absent", clinic, out=tmp_path / "x", quiet=True)
 
 
+def test_a_run_says_what_it_started_from(
+    news: Corpus, clinic: Corpus, tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    start = pretrain("finetune", [news], out=tmp_path / "start", config=tiny, quiet=True)
+    first = adapt(start, clinic, out=tmp_path / "first", shots=30, config=tiny, quiet=True)
+    assert first.metrics["start"]["kind"] == "pretraining"
+    assert first.metrics["sources"] == ["news"]
+    told = "Started from the pretraining in 'start' (method finetune; sources: news)."
+    assert told in first.metrics["remarks"]
+    assert told in (first.folder / "report.md").read_text().replace("\\", "")
+    second = adapt(first.folder, clinic, out=tmp_path / "second", shots=10, config=tiny, quiet=True)
+    origin = second.metrics["start"]
+    assert (origin["kind"], origin["target"], origin["labelled"]) == ("finished run", "clinic", 30)
+    assert second.metrics["labelled"] == 10
+    assert any("30 labelled sentences of clinic" in remark for remark in second.metrics["remarks"])
+    plain = transfer("in_domain", clinic, out=tmp_path / "plain", config=tiny, quiet=True)
+    assert plain.metrics["start"] is None
+    assert plain.metrics["remarks"] == []
+
+
 def test_set_ups_that_cannot_work(news: Corpus, tiny: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="given 0 source corpora"):
         transfer("finetune", news, out=tmp_path / "a", config=tiny, quiet=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nershift import __version__
-from nershift.config import Config, build, merge, to_dict
+from nershift.config import Config, build, merge, read_yaml, to_dict
 from nershift.data.corpus import Corpus
 from nershift.data.raw import RawText
 from nershift.data.spans import Sentence
@@ -24,7 +24,7 @@ from nershift.errors import CheckpointError, ConfigError, SetupError
 from nershift.eval.metrics import score, sentence_counts
 from nershift.eval.predictions import read_predictions, write_predictions
 from nershift.eval.stats import bootstrap_f1
-from nershift.methods import get_method
+from nershift.methods import get_method, methods
 from nershift.methods.base import Method, Setup
 from nershift.nn.model import TaggingModel
 from nershift.nn.store import load_model, save_model
@@ -115,7 +115,8 @@ def transfer(
         sources: labelled corpora of other domains.
         raw: unlabelled sentences by domain.
         shots: use only so many labelled target sentences (``ratio``: such a share); nested for one seed.
-        start: a folder written by :func:`pretrain`, in place of the method's own pre-training.
+        start: a folder written by :func:`pretrain`, in place of the method's own pre-training. From a finished run
+            it goes on too, and the report says which labels that one had learned.
         config: settings over the method's preset, nested as in ``config.yaml``.
         overwrite: throw away what an earlier run left in ``out``.
         report: also write ``report.html`` and its kin.
@@ -152,8 +153,13 @@ def transfer(
         tagger = Tagger(model, meta, support=support)
         if processes.main:
             task.keep(folder)
-            told = {"selection": _selection(task, phases or _phases_of(start)), "phases": phases}
-            told |= {"remarks": [*task.remarks(), *_unused(task)], **task.measures(model)}
+            origin = _origin(Path(start)) if start is not None else {}
+            told: dict[str, Any] = {"start": origin or None, "phases": phases}
+            if origin and not setup.sources:
+                told["sources"] = origin["sources"]
+            told["selection"] = _selection(task, phases or origin.get("phases", {}))
+            told["remarks"] = [*_began(origin), *task.remarks(), *_unused(task)]
+            told |= task.measures(model)
             _write_results(folder, tagger, task, identity, told, time.monotonic() - began)
             _round_off(folder, report)
         processes.wait()
@@ -319,16 +325,37 @@ def _unused(task: Method) -> list[str]:
     return [f"Method '{task.name}' learned from the target alone: it did not use the sources ({names})."]
 
 
-def _phases_of(start: str | Path | None) -> dict[str, Any]:
-    """What the folder that a run starts from says of its own training."""
-    if start is None:
-        return {}
-    path = Path(start) / "metrics.json"
-    if path.exists():
-        return dict(json.loads(path.read_text(encoding="utf-8")).get("phases", {}))
-    return dict(
-        json.loads((Path(start) / "model.json").read_text(encoding="utf-8"))["meta"].get("phases", {})
-    )
+def _origin(start: Path) -> dict[str, Any]:
+    """What the folder that a run starts from has learned: it stands in ``metrics.json`` as ``start``."""
+    meta = json.loads((start / "model.json").read_text(encoding="utf-8"))["meta"]
+    told: dict[str, Any] = {
+        "folder": start.resolve().name,
+        "kind": "pretraining",
+        "method": meta.get("method"),
+    }
+    data = read_yaml(start / "config.yaml").get("data", {}) if (start / "config.yaml").exists() else {}
+    told |= {"sources": list(data.get("sources", {})), "phases": meta.get("phases", {})}
+    if (start / "metrics.json").exists():
+        metrics = Run.open(start).metrics
+        cls = methods().get(str(metrics.get("method")))
+        labelled = metrics.get("labelled", 0) if cls is None or cls.uses_target_labels else 0
+        told |= {"kind": "finished run", "target": metrics.get("target"), "labelled": labelled}
+        told |= {key: metrics[key] for key in ("sources", "phases") if key in metrics}
+    return told
+
+
+def _began(origin: Mapping[str, Any]) -> list[str]:
+    """Where the run began, in words."""
+    if not origin:
+        return []
+    facts = [f"method {origin['method']}"] if origin["method"] else []
+    if origin["sources"]:
+        facts.append(f"sources: {', '.join(origin['sources'])}")
+    if origin.get("labelled"):
+        facts.append(f"{origin['labelled']} labelled sentences of {origin['target']}")
+    known = f" ({'; '.join(facts)})" if facts else ""
+    more = " It knew those labels before it saw the ones counted here." if origin.get("labelled") else ""
+    return [f"Started from the {origin['kind']} in '{origin['folder']}'{known}.{more}"]
 
 
 def _selection(task: Method, phases: Mapping[str, Any]) -> str:
