@@ -354,3 +354,17 @@ def test_sources_that_a_method_does_not_use_are_not_said_to_be_used(
     run = transfer("finetune", target, [source], out=tmp_path / "used", config=config, quiet=True)
     assert run.metrics["sources"] == ["builtin-news"]
     assert not any("did not use" in remark for remark in run.metrics["remarks"])
+
+
+@pytest.mark.parametrize("name", [n for n in TABLE if n not in {*ZERO, "aggregate", "dann"}])
+def test_methods_that_need_target_labels_say_how_to_get_some(
+    name: str, homogeneous: list[Corpus], tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    *sources, target = homogeneous
+    settings: dict[str, Any] = {"out": tmp_path / "run", "config": tiny, "quiet": True}
+    for corpus, shots in ((target, 0), (target.with_splits(train=()), None)):
+        with pytest.raises(SetupError, match="no sentences to train on") as caught:
+            transfer(name, corpus, sources, shots=shots, **settings)
+        assert "--shots" in caught.value.fix
+        assert "--hold-out" in caught.value.fix
+    assert not (tmp_path / "run").exists()  # before the sources were trained on

@@ -13,6 +13,7 @@ class Aggregate(Method):
     name = "aggregate"
     summary = "one training set of all sources and the target, one decoder for the union of their types"
     paper = "MetaNER §5.1.1 (AGG)"
+    can_do_without = True
     presets = PRESETS
     min_sources = 1
 

@@ -59,6 +59,7 @@ class Method:
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}}
     min_sources: ClassVar[int] = 0
     uses_target_labels: ClassVar[bool] = True
+    can_do_without: ClassVar[bool] = False  # uses target labels if there are any
 
     def __init__(self, setup: Setup) -> None:
         self.setup, self.config, self.options = setup, setup.config, setup.options
@@ -89,6 +90,8 @@ class Method:
                 expected="decoder.start carried",
                 fix="--set decoder.start=carried, or leave decoder.same away",
             )
+        if self.setup.target is not None and self.uses_target_labels and not self.can_do_without:
+            self._check_labels()
         if self.setup.target is not None and self.learns_labels and not self.target_space.types:
             raise SetupError(
                 f"target '{self.target.name}' has no entity types: all its tokens are O",
@@ -98,6 +101,16 @@ class Method:
             )
         if sources and self.setup.target is not None:
             self._check_same({t for c in sources for t in c.types})
+
+    def _check_labels(self) -> None:
+        if not any(len(s) for s in self.target.train):
+            raise SetupError(
+                f"no sentences to train on: the train split of target '{self.target.name}' is empty",
+                place="--target",
+                expected=f"labelled sentences, since method '{self.name}' learns from them",
+                fix="ask for more than 0 (--shots, --ratio), hold out less of a small corpus (--hold-out), or use a "
+                "method that does without target labels (d_shift)",
+            )
 
     def _check_same(self, known: Iterable[str]) -> None:
         check_same(self.config.decoder.same, self.target_space.types, sorted(known), "config.decoder.same")

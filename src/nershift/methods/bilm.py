@@ -61,6 +61,7 @@ class BiLM(TextMethod):
         "features of a language model of raw text; trained on target labels, or without any on the sources'"
     )
     paper = "CrossLM §4.2 (STM+ELMo)"
+    can_do_without = True
     presets = _PRESETS
     Options = BiLMOptions
 

@@ -65,6 +65,7 @@ class CrossLM(TextMethod):
     name = "crosslm"
     summary = "language models of both domains as the bridge; with --shots 0, no target labels at all"
     paper = "CrossLM §3 (Algorithm 1)"
+    can_do_without = True
     presets = _PRESETS
     Options = CrossLMOptions
 

@@ -75,6 +75,7 @@ class Dann(Method):
     name = "dann"
     summary = "sources with a domain adversary that reads target text as well, then the target's labels"
     paper = "MetaNER §5.1.1 (DANN)"
+    can_do_without = True
     presets = PRESETS
     Options = DannOptions
     min_sources = 1

@@ -33,7 +33,9 @@ class Feed:
         self.sentences = [s for s in sentences if len(s)]
         if not self.sentences:
             raise SetupError(
-                f"no sentences to train on in '{key}'", fix="check the files with `nershift check`"
+                f"no sentences to train on in '{key}'",
+                fix="ask for more (--shots, --ratio), hold out less of a small corpus (--hold-out), or check the "
+                "files with `nershift check`",
             )
         self._prepared = [model.encoder.prepare(s.tokens) for s in self.sentences]
         self._tags = [model.encode_tags(key, s) for s in self.sentences] if labelled else None
