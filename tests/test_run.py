@@ -193,6 +193,29 @@ def test_set_ups_that_cannot_work(news: Corpus, tiny: dict[str, Any], tmp_path: 
         transfer("in_domain", news, out=tmp_path / "f", config={"options": {"x": 1}}, quiet=True)
 
 
+def test_arguments_of_the_wrong_kind(news: Corpus, clinic: Corpus, tmp_path: Path) -> None:
+    given: list[tuple[dict[str, Any], str, str]] = [
+        ({"target": "corpora/clinic"}, "target: found str 'corpora/clinic'", "read_corpus('corpora/clinic')"),
+        ({"target": Path("clinic")}, "target: found PosixPath", "read_corpus('clinic')"),
+        ({"target": None}, "target: found NoneType None", "read_corpus(path)"),
+        ({"sources": news}, "sources: Corpus 'news' by itself", "sources=[corpus]"),
+        ({"sources": "corpora/news"}, "sources: found str", "read_corpus(path), …]"),
+        ({"sources": [news, "court"]}, "sources[1]: found str 'court'", "read_corpus('court')"),
+        ({"shots": "10"}, "shots: found str '10'", "ratio="),
+        ({"shots": 2.5}, "shots: found float 2.5", "ratio="),
+        ({"ratio": "0.5"}, "ratio: found str '0.5'", ""),
+    ]
+    for changed, found, fix in given:
+        arguments: dict[str, Any] = {"target": clinic, "sources": [news], "out": tmp_path / "r"}
+        with pytest.raises(SetupError) as caught:
+            transfer("finetune", **(arguments | changed))
+        assert str(caught.value).startswith(found)
+        assert fix in caught.value.fix
+    with pytest.raises(SetupError, match="sources: Corpus 'news' by itself"):
+        pretrain("finetune", news, out=tmp_path / "r")  # type: ignore[arg-type]
+    assert not (tmp_path / "r").exists()
+
+
 def test_a_target_named_like_a_module_attribute(
     news: Corpus, clinic: Corpus, tiny: dict[str, Any], tmp_path: Path
 ) -> None:

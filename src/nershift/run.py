@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,9 @@ def transfer(
     """
     settings = resolve(method, config, seed)
     cls = get_method(method)
+    _check_corpus(target, "target")
+    _check_sources(sources)
+    _check_amounts(shots, ratio)
     setup = _setup(cls, settings, target, sources, raw, shots, ratio, start is not None)
     task = cls(setup)
     task.check()
@@ -193,6 +197,7 @@ def pretrain(
     """Learn from the sources alone; the folder adapts to any target and label space."""
     settings = resolve(method, config, seed)
     cls = get_method(method)
+    _check_sources(sources)
     setup = _setup(cls, settings, None, sources, raw, None, None, False)
     task = cls(setup)
     task.check()
@@ -217,6 +222,43 @@ def pretrain(
             shutil.rmtree(folder / "state", ignore_errors=True)
         processes.wait()
     return folder
+
+
+def _check_corpus(given: object, place: str) -> None:
+    if isinstance(given, Corpus):
+        return
+    path = (
+        f"nershift.read_corpus({str(given)!r})"
+        if isinstance(given, (str, Path))
+        else "nershift.read_corpus(path)"
+    )
+    raise SetupError(_found(given), place=place, expected="a Corpus", fix=path)
+
+
+def _check_sources(given: object) -> None:
+    if isinstance(given, (Corpus, str, Path)) or not isinstance(given, Sequence):
+        found = f"Corpus '{given.name}' by itself" if isinstance(given, Corpus) else _found(given)
+        fix = "sources=[corpus]" if isinstance(given, Corpus) else "sources=[nershift.read_corpus(path), …]"
+        raise SetupError(found, place="sources", expected="a list of Corpus values", fix=fix)
+    for i, corpus in enumerate(given):
+        _check_corpus(corpus, f"sources[{i}]")
+
+
+def _check_amounts(shots: object, ratio: object) -> None:
+    whole = isinstance(shots, Integral) and not isinstance(shots, bool)
+    if shots is not None and not whole:
+        raise SetupError(
+            _found(shots),
+            place="shots",
+            expected="a whole number of sentences",
+            fix="ratio= for a share of them",
+        )
+    if ratio is not None and (isinstance(ratio, bool) or not isinstance(ratio, Real)):
+        raise SetupError(_found(ratio), place="ratio", expected="a number from 0 to 1")
+
+
+def _found(given: object) -> str:
+    return f"found {type(given).__name__} {given!r:.60}"
 
 
 def _setup(
