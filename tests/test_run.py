@@ -16,6 +16,7 @@ import yaml
 from nershift.config import Config, build, to_yaml
 from nershift.data.corpus import Corpus
 from nershift.data.formats import write_corpus
+from nershift.data.spans import Sentence
 from nershift.errors import CheckpointError, ConfigError, DataError, SetupError
 from nershift.eval.metrics import score
 from nershift.run import Run, adapt, pretrain, resolve, transfer
@@ -176,6 +177,24 @@ def test_a_run_says_what_it_started_from(
     plain = transfer("in_domain", clinic, out=tmp_path / "plain", config=tiny, quiet=True)
     assert plain.metrics["start"] is None
     assert plain.metrics["remarks"] == []
+
+
+def test_test_sentences_that_a_source_holds_are_told(
+    news: Corpus, clinic: Corpus, tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    tiny["train"]["max_steps"] = tiny["pretrain"]["max_steps"] = 2
+    ours = {s.tokens for s in clinic.test[:4]}
+    several = sum(s.tokens in ours for s in clinic.test)  # some are there twice
+    short = [Sentence.of(["No", "change", "."])]
+    leaky = news.with_splits(train=[*news.train, *clinic.test[:4], *short])
+    target = clinic.with_splits(test=[*clinic.test, *short])
+    run = transfer("finetune", target, [leaky], out=tmp_path / "r", config=tiny, quiet=True)
+    told = f"{several} of 11 test sentences are in the training text of source 'news'"
+    assert any(remark.startswith(told) for remark in run.metrics["remarks"])
+    assert told in (run.folder / "report.md").read_text()
+    for name, source in (("finetune", news), ("in_domain", leaky)):
+        run = transfer(name, target, [source], out=tmp_path / name, config=tiny, quiet=True)
+        assert not any("training text" in remark for remark in run.metrics["remarks"])
 
 
 def test_set_ups_that_cannot_work(news: Corpus, tiny: dict[str, Any], tmp_path: Path) -> None:

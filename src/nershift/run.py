@@ -38,6 +38,8 @@ from nershift.train.loop import Loop
 from nershift.train.phase import Phase
 from nershift.train.processes import Processes
 
+_SHORT = 3  # sentences of so few tokens ("No change .") may well stand in two corpora
+
 
 @dataclass(frozen=True)
 class Run:
@@ -162,7 +164,7 @@ def transfer(
             if origin and not setup.sources:
                 told["sources"] = origin["sources"]
             told["selection"] = _selection(task, phases or origin.get("phases", {}))
-            told["remarks"] = [*_began(origin), *task.remarks(), *_unused(task)]
+            told["remarks"] = [*_began(origin), *task.remarks(), *_unused(task), *_leaks(task)]
             told |= task.measures(model)
             _write_results(folder, tagger, task, identity, told, time.monotonic() - began)
             _round_off(folder, report)
@@ -365,6 +367,22 @@ def _unused(task: Method) -> list[str]:
         return []
     names = ", ".join(c.name for c in task.setup.sources)
     return [f"Method '{task.name}' learned from the target alone: it did not use the sources ({names})."]
+
+
+def _leaks(task: Method) -> list[str]:
+    """Test sentences that a source was trained on, word for word: the score would flatter the method."""
+    setup = task.setup
+    assert setup.target is not None
+    test = [s for s in setup.target.splits.get("test", ()) if len(s) > _SHORT]
+    told = []
+    for source in setup.sources if task.uses_sources else ():
+        known = {s.tokens for s in source.splits.get("train", ())}
+        if shared := sum(s.tokens in known for s in test):
+            told.append(
+                f"{shared} of {len(setup.target.test)} test sentences are in the training text of source "
+                f"'{source.name}': the score on test is too good by what was learned from them."
+            )
+    return told
 
 
 def _origin(start: Path) -> dict[str, Any]:
