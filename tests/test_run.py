@@ -293,3 +293,11 @@ def test_two_methods_at_once_are_refused() -> None:
         ConfigError, match="settings say 'finetune', but the method of this run is 'in_domain'"
     ):
         resolve("in_domain", {"method": "finetune"})
+
+
+def test_an_encoder_that_would_not_be_used_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="'bert' was named, but") as error:
+        resolve("finetune", {"encoder": {"transformer": {"name": "bert"}}})
+    assert error.value.fix == "--set encoder.kind=transformer, or leave the name away"
+    for settings in ({"kind": "transformer", "transformer": {"name": "bert"}}, {"kind": "recurrent"}, {}):
+        resolve("laner", {"encoder": settings})

@@ -9,11 +9,11 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
 from nershift import __version__
+from nershift.arguments import check_amounts, check_corpus, check_sources
 from nershift.config import Config, build, merge, read_yaml, to_dict
 from nershift.data.corpus import Corpus
 from nershift.data.raw import RawText
@@ -30,6 +30,7 @@ from nershift.methods.base import Method, Setup
 from nershift.nn.model import TaggingModel
 from nershift.nn.store import load_model, save_model
 from nershift.nn.support import Support
+from nershift.remarks import beginning, leaks, unused
 from nershift.report.run import write_report
 from nershift.storage import clear_leftovers, write_text
 from nershift.tasks.subsets import subset
@@ -37,8 +38,6 @@ from nershift.train.journal import Journal
 from nershift.train.loop import Loop
 from nershift.train.phase import Phase
 from nershift.train.processes import Processes
-
-_SHORT = 3  # sentences of so few tokens ("No change .") may well stand in two corpora
 
 
 @dataclass(frozen=True)
@@ -83,6 +82,7 @@ def resolve(method: str, settings: Mapping[str, Any] | None = None, seed: int | 
             expected="one method",
             fix=f"--method {values['method']}, or leave 'method' out of the settings",
         )
+    named, kind = (_asked(values, "encoder", *path) for path in (("transformer", "name"), ("kind",)))
     preset = str(values.get("preset", "paper"))
     if preset not in cls.presets:
         raise ConfigError(
@@ -92,8 +92,22 @@ def resolve(method: str, settings: Mapping[str, Any] | None = None, seed: int | 
     if seed is not None:
         values["seed"] = seed
     config = build(Config, values)
+    if named and kind is None and config.encoder.kind != "transformer":
+        raise ConfigError(
+            f"the encoder '{named}' was named, but encoder.kind is {config.encoder.kind}",
+            place="config.encoder.transformer.name",
+            expected="encoder.kind transformer",
+            fix="--set encoder.kind=transformer, or leave the name away",
+        )
     options: Any = build(cls.Options, config.options, "config.options")
     return dataclasses.replace(config, options=to_dict(options))
+
+
+def _asked(settings: Mapping[str, Any], *path: str) -> Any:
+    """What the settings say under a path of names; None where they are silent."""
+    for name in path:
+        settings = settings.get(name) if isinstance(settings, Mapping) else None  # type: ignore[assignment]
+    return settings
 
 
 def transfer(
@@ -126,9 +140,9 @@ def transfer(
     """
     settings = resolve(method, config, seed)
     cls = get_method(method)
-    _check_corpus(target, "target")
-    _check_sources(sources)
-    _check_amounts(shots, ratio)
+    check_corpus(target, "target")
+    check_sources(sources)
+    check_amounts(shots, ratio)
     setup = _setup(cls, settings, target, sources, raw, shots, ratio, start is not None)
     task = cls(setup)
     task.check()
@@ -164,7 +178,7 @@ def transfer(
             if origin and not setup.sources:
                 told["sources"] = origin["sources"]
             told["selection"] = _selection(task, phases or origin.get("phases", {}))
-            told["remarks"] = [*_began(origin), *task.remarks(), *_unused(task), *_leaks(task)]
+            told["remarks"] = [*beginning(origin), *task.remarks(), *unused(task), *leaks(task)]
             told |= task.measures(model)
             _write_results(folder, tagger, task, identity, told, time.monotonic() - began)
             _round_off(folder, report)
@@ -199,7 +213,7 @@ def pretrain(
     """Learn from the sources alone; the folder adapts to any target and label space."""
     settings = resolve(method, config, seed)
     cls = get_method(method)
-    _check_sources(sources)
+    check_sources(sources)
     setup = _setup(cls, settings, None, sources, raw, None, None, False)
     task = cls(setup)
     task.check()
@@ -224,43 +238,6 @@ def pretrain(
             shutil.rmtree(folder / "state", ignore_errors=True)
         processes.wait()
     return folder
-
-
-def _check_corpus(given: object, place: str) -> None:
-    if isinstance(given, Corpus):
-        return
-    path = (
-        f"nershift.read_corpus({str(given)!r})"
-        if isinstance(given, (str, Path))
-        else "nershift.read_corpus(path)"
-    )
-    raise SetupError(_found(given), place=place, expected="a Corpus", fix=path)
-
-
-def _check_sources(given: object) -> None:
-    if isinstance(given, (Corpus, str, Path)) or not isinstance(given, Sequence):
-        found = f"Corpus '{given.name}' by itself" if isinstance(given, Corpus) else _found(given)
-        fix = "sources=[corpus]" if isinstance(given, Corpus) else "sources=[nershift.read_corpus(path), …]"
-        raise SetupError(found, place="sources", expected="a list of Corpus values", fix=fix)
-    for i, corpus in enumerate(given):
-        _check_corpus(corpus, f"sources[{i}]")
-
-
-def _check_amounts(shots: object, ratio: object) -> None:
-    whole = isinstance(shots, Integral) and not isinstance(shots, bool)
-    if shots is not None and not whole:
-        raise SetupError(
-            _found(shots),
-            place="shots",
-            expected="a whole number of sentences",
-            fix="ratio= for a share of them",
-        )
-    if ratio is not None and (isinstance(ratio, bool) or not isinstance(ratio, Real)):
-        raise SetupError(_found(ratio), place="ratio", expected="a number from 0 to 1")
-
-
-def _found(given: object) -> str:
-    return f"found {type(given).__name__} {given!r:.60}"
 
 
 def _setup(
@@ -361,30 +338,6 @@ def _run(
     return phase.model
 
 
-def _unused(task: Method) -> list[str]:
-    """That sources were given to a method that has no use for them: grids and curves do so."""
-    if task.uses_sources or not task.setup.sources:
-        return []
-    names = ", ".join(c.name for c in task.setup.sources)
-    return [f"Method '{task.name}' learned from the target alone: it did not use the sources ({names})."]
-
-
-def _leaks(task: Method) -> list[str]:
-    """Test sentences that a source was trained on, word for word: the score would flatter the method."""
-    setup = task.setup
-    assert setup.target is not None
-    test = [s for s in setup.target.splits.get("test", ()) if len(s) > _SHORT]
-    told = []
-    for source in setup.sources if task.uses_sources else ():
-        known = {s.tokens for s in source.splits.get("train", ())}
-        if shared := sum(s.tokens in known for s in test):
-            told.append(
-                f"{shared} of {len(setup.target.test)} test sentences are in the training text of source "
-                f"'{source.name}': the score on test is too good by what was learned from them."
-            )
-    return told
-
-
 def _origin(start: Path) -> dict[str, Any]:
     """What the folder that a run starts from has learned: it stands in ``metrics.json`` as ``start``."""
     meta = json.loads((start / "model.json").read_text(encoding="utf-8"))["meta"]
@@ -402,20 +355,6 @@ def _origin(start: Path) -> dict[str, Any]:
         told |= {"kind": "finished run", "target": metrics.get("target"), "labelled": labelled}
         told |= {key: metrics[key] for key in ("sources", "phases") if key in metrics}
     return told
-
-
-def _began(origin: Mapping[str, Any]) -> list[str]:
-    """Where the run began, in words."""
-    if not origin:
-        return []
-    facts = [f"method {origin['method']}"] if origin["method"] else []
-    if origin["sources"]:
-        facts.append(f"sources: {', '.join(origin['sources'])}")
-    if origin.get("labelled"):
-        facts.append(f"{origin['labelled']} labelled sentences of {origin['target']}")
-    known = f" ({'; '.join(facts)})" if facts else ""
-    more = " It knew those labels before it saw the ones counted here." if origin.get("labelled") else ""
-    return [f"Started from the {origin['kind']} in '{origin['folder']}'{known}.{more}"]
 
 
 def _selection(task: Method, phases: Mapping[str, Any]) -> str:

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, overload
 
-import torch
-
 from nershift.data.spans import Sentence
 from nershift.deploy.adaptive import adapt_sentences, neighbours
 from nershift.deploy.calibrated import Calibration, calibrate, tag_twice
 from nershift.deploy.entities import Entity, ReadsTexts, place_entities, split_texts
-from nershift.errors import CheckpointError, ConfigError
+from nershift.errors import CheckpointError
+from nershift.nn.device import find_device
 from nershift.nn.model import TaggingModel
 from nershift.nn.store import load_model, save_model
 from nershift.nn.support import Neighbour, Support
@@ -49,7 +48,7 @@ class Tagger(ReadsTexts):
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "cpu") -> Tagger:
-        where = _device(device)
+        where = find_device(device)
         model, meta = load_model(Path(folder))
         keys = [key for key, _ in model.named_decoders()]
         if TARGET not in keys:
@@ -150,21 +149,3 @@ class Tagger(ReadsTexts):
                 fix="tag without adaptation, or train one: nershift transfer --method metacross …",
             )
         return self.support
-
-
-def _device(name: str) -> torch.device:
-    """The device of this name; refused where there is none, before anything is read."""
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = None
-    if device is None or device.type not in ("cpu", "cuda", "mps"):
-        raise ConfigError(f"found '{name}'", place="device", expected="cpu | cuda | mps")
-    there = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
-    if (device.index or 0) >= there[device.type]:
-        raise ConfigError(
-            f"no {device.type.upper()} device {f'{device.index} ' if device.index else ''}was found",
-            place="device",
-            fix="use cpu",
-        )
-    return device

@@ -12,19 +12,15 @@ from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 from torch import nn
 
-from nershift.errors import ConfigError
+from nershift.nn.device import find_device
 
 
 class Processes:
     """Where this run computes. Also notes Ctrl-C and SIGTERM, so that the loop can stop between two steps."""
 
     def __init__(self, device: str = "auto") -> None:
-        if device == "cuda" and not torch.cuda.is_available():
-            raise ConfigError(
-                "no CUDA device was found", place="device", fix="use --set device=cpu (or auto)"
-            )
-        if device == "mps" and not torch.backends.mps.is_available():
-            raise ConfigError("no MPS device was found", place="device", fix="use --set device=cpu (or auto)")
+        if device != "auto":
+            find_device(device)
         self.accelerator = _accelerator(cpu=device == "cpu")
         self.device = self.accelerator.device
         self.rank, self.world = self.accelerator.process_index, self.accelerator.num_processes

@@ -1,0 +1,48 @@
+"""What a run says about itself beside its scores: where it began, what it did not use, what flatters it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nershift.methods.base import Method
+
+_SHORT = 3  # sentences of so few tokens ("No change .") may well stand in two corpora
+
+
+def unused(task: Method) -> list[str]:
+    """That sources were given to a method that has no use for them: grids and curves do so."""
+    if task.uses_sources or not task.setup.sources:
+        return []
+    names = ", ".join(c.name for c in task.setup.sources)
+    return [f"Method '{task.name}' learned from the target alone: it did not use the sources ({names})."]
+
+
+def leaks(task: Method) -> list[str]:
+    """Test sentences that a source was trained on, word for word: the score would flatter the method."""
+    setup = task.setup
+    assert setup.target is not None
+    test = [s for s in setup.target.splits.get("test", ()) if len(s) > _SHORT]
+    told = []
+    for source in setup.sources if task.uses_sources else ():
+        known = {s.tokens for s in source.splits.get("train", ())}
+        if shared := sum(s.tokens in known for s in test):
+            told.append(
+                f"{shared} of {len(setup.target.test)} test sentences are in the training text of source "
+                f"'{source.name}': the score on test is too good by what was learned from them."
+            )
+    return told
+
+
+def beginning(origin: Mapping[str, Any]) -> list[str]:
+    """Where the run began, in words."""
+    if not origin:
+        return []
+    facts = [f"method {origin['method']}"] if origin["method"] else []
+    if origin["sources"]:
+        facts.append(f"sources: {', '.join(origin['sources'])}")
+    if origin.get("labelled"):
+        facts.append(f"{origin['labelled']} labelled sentences of {origin['target']}")
+    known = f" ({'; '.join(facts)})" if facts else ""
+    more = " It knew those labels before it saw the ones counted here." if origin.get("labelled") else ""
+    return [f"Started from the {origin['kind']} in '{origin['folder']}'{known}.{more}"]
