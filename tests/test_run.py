@@ -19,7 +19,8 @@ from nershift.data.formats import write_corpus
 from nershift.data.spans import Sentence
 from nershift.errors import CheckpointError, ConfigError, DataError, SetupError
 from nershift.eval.metrics import score
-from nershift.run import Run, adapt, pretrain, resolve, transfer
+from nershift.run import adapt, pretrain, resolve, transfer
+from nershift.run_folder import Run
 
 MakeCorpus = Callable[..., Corpus]
 FILES = {"config.yaml", "log.jsonl", "metrics.json", "model.json", "model.safetensors", "predictions.jsonl"}

@@ -17,7 +17,7 @@ _HOMES = {
     "builtin_corpus": "nershift.data.builtin",
     "transfer": "nershift.run",
     "pretrain": "nershift.run",
-    "Run": "nershift.run",
+    "Run": "nershift.run_folder",
     "Tagger": "nershift.deploy.tagger",
 }
 __all__ = ["Corpus", "NershiftError", "Run", "Sentence", "Span", "Tagger"]
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from nershift.data.spans import Sentence, Span
     from nershift.deploy.tagger import Tagger
     from nershift.errors import NershiftError
-    from nershift.run import Run, pretrain, transfer
+    from nershift.run import pretrain, transfer
+    from nershift.run_folder import Run
 
 
 def __getattr__(name: str) -> Any:

@@ -19,7 +19,7 @@ from nershift.data.raw import Joined, RawText
 from nershift.data.spans import Sentence
 from nershift.errors import ConfigError, SetupError
 from nershift.nn.masked_lm import MaskedEncoder
-from nershift.run import open_folder
+from nershift.run_folder import open_folder
 from nershift.storage import write_text
 from nershift.train.journal import Journal
 from nershift.train.loop import Loop

@@ -22,7 +22,8 @@ from nershift.eval.stats import compare
 from nershift.report import html
 from nershift.report.model import ComparisonRow, RunReport
 from nershift.report.text import coloured
-from nershift.run import Run, transfer
+from nershift.run import transfer
+from nershift.run_folder import Run
 
 TARGET, SHOTS, SEED = "clinic", 40, 1
 # A small model: the demo is to finish on a laptop while someone waits.

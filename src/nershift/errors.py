@@ -37,6 +37,10 @@ class CheckpointError(NershiftError):
     """A run folder or saved tagger that is broken or does not fit the request."""
 
 
+class OtherRunError(CheckpointError):
+    """A run folder that holds a run with other settings or data."""
+
+
 class SetupError(NershiftError):
     """A method asked to work on data or label spaces that cannot serve it."""
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from nershift.config import read_yaml
+from nershift.methods import methods
 from nershift.methods.base import Method
+from nershift.run_folder import Run
 
 _SHORT = 3  # sentences of so few tokens ("No change .") may well stand in two corpora
 
@@ -31,6 +36,25 @@ def leaks(task: Method) -> list[str]:
                 f"{shared} of {len(setup.target.test)} test sentences are in the training text of source "
                 f"'{source.name}': the score on test is too good by what was learned from them."
             )
+    return told
+
+
+def origin_of(start: Path) -> dict[str, Any]:
+    """What the folder that a run starts from has learned: it stands in ``metrics.json`` as ``start``."""
+    meta = json.loads((start / "model.json").read_text(encoding="utf-8"))["meta"]
+    told: dict[str, Any] = {
+        "folder": start.resolve().name,
+        "kind": "pretraining",
+        "method": meta.get("method"),
+    }
+    data = read_yaml(start / "config.yaml").get("data", {}) if (start / "config.yaml").exists() else {}
+    told |= {"sources": list(data.get("sources", {})), "phases": meta.get("phases", {})}
+    if (start / "metrics.json").exists():
+        metrics = Run.open(start).metrics
+        cls = methods().get(str(metrics.get("method")))
+        labelled = metrics.get("labelled", 0) if cls is None or cls.uses_target_labels else 0
+        told |= {"kind": "finished run", "target": metrics.get("target"), "labelled": labelled}
+        told |= {key: metrics[key] for key in ("sources", "phases") if key in metrics}
     return told
 
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nershift import __version__
 from nershift.arguments import check_amounts, check_corpus, check_sources
-from nershift.config import Config, build, merge, read_yaml, to_dict
+from nershift.config import Config, build, merge, to_dict
 from nershift.data.corpus import Corpus
 from nershift.data.raw import RawText
 from nershift.data.spans import Sentence
@@ -23,52 +21,22 @@ from nershift.deploy.calibrated import before_and_after
 from nershift.deploy.tagger import Tagger
 from nershift.errors import CheckpointError, ConfigError, SetupError
 from nershift.eval.metrics import score, sentence_counts
-from nershift.eval.predictions import read_predictions, write_predictions
+from nershift.eval.predictions import write_predictions
 from nershift.eval.stats import bootstrap_f1
-from nershift.methods import get_method, methods
+from nershift.methods import get_method
 from nershift.methods.base import Method, Setup
 from nershift.nn.model import TaggingModel
 from nershift.nn.store import load_model, save_model
 from nershift.nn.support import Support
-from nershift.remarks import beginning, leaks, unused
+from nershift.remarks import beginning, leaks, origin_of, unused
 from nershift.report.run import write_report
-from nershift.storage import clear_leftovers, write_text
+from nershift.run_folder import Run, open_folder
+from nershift.storage import write_text
 from nershift.tasks.subsets import subset
 from nershift.train.journal import Journal
 from nershift.train.loop import Loop
 from nershift.train.phase import Phase
 from nershift.train.processes import Processes
-
-
-@dataclass(frozen=True)
-class Run:
-    """A finished run folder."""
-
-    folder: Path
-    metrics: dict[str, Any]
-
-    @classmethod
-    def open(cls, folder: str | Path) -> Run:
-        path = Path(folder) / "metrics.json"
-        if not path.exists():
-            raise CheckpointError(
-                "not a finished run", place=str(folder), expected="a folder with metrics.json"
-            )
-        return cls(Path(folder), json.loads(path.read_text(encoding="utf-8")))
-
-    @property
-    def f1(self) -> float:
-        """Micro F1 on test."""
-        if "test" not in self.metrics:
-            raise CheckpointError("was not scored: its target has no test split", place=str(self.folder))
-        return float(self.metrics["test"]["f1"])
-
-    def tagger(self, device: str = "cpu") -> Tagger:
-        return Tagger.load(self.folder, device)
-
-    def predictions(self) -> tuple[list[Sentence], list[Sentence]]:
-        """Gold and predicted test sentences."""
-        return read_predictions(self.folder / "predictions.jsonl")
 
 
 def resolve(method: str, settings: Mapping[str, Any] | None = None, seed: int | None = None) -> Config:
@@ -173,7 +141,7 @@ def transfer(
         tagger = Tagger(model, meta, support=support)
         if processes.main:
             task.keep(folder)
-            origin = _origin(Path(start)) if start is not None else {}
+            origin = origin_of(Path(start)) if start is not None else {}
             told: dict[str, Any] = {"start": origin or None, "phases": phases}
             if origin and not setup.sources:
                 told["sources"] = origin["sources"]
@@ -278,40 +246,6 @@ def _raw_digest(rows: Sequence[Sentence]) -> str:
     return rows.digest() if isinstance(rows, RawText) else Corpus("", {"raw": tuple(rows)}).digest()
 
 
-def open_folder(out: Path, identity: Mapping[str, Any], overwrite: bool, processes: Processes) -> Path:
-    """The folder of this very run, new or to be resumed; another run's folder is refused."""
-    import yaml
-
-    text = yaml.safe_dump(dict(identity), sort_keys=False, allow_unicode=True)
-    path = out / "config.yaml"
-    if processes.main:
-        if overwrite and path.exists():  # never a folder that no run has written
-            shutil.rmtree(out)
-        for folder in (out, out / "state"):
-            clear_leftovers(folder)
-        if path.exists():
-            before = path.read_text(encoding="utf-8")
-            begun = any(
-                p != path for p in out.iterdir()
-            )  # a run that failed at once leaves nothing to protect
-            if before != text and begun:
-                changed = [
-                    x for x in difflib.ndiff(before.split("\n"), text.split("\n")) if x[:2] in ("- ", "+ ")
-                ]
-                raise CheckpointError(
-                    "holds a run with other settings or data:\n    " + "\n    ".join(changed[:8]),
-                    place=str(out),
-                    fix="choose another --out, or --overwrite to throw the old run away",
-                )
-        elif out.exists() and any(out.iterdir()):
-            raise CheckpointError(
-                "is not empty and holds no run", place=str(out), fix="choose another --out, or empty it"
-            )
-        write_text(path, text)
-    processes.wait()
-    return out
-
-
 def _pretrained(folder: Path, config: Config) -> TaggingModel:
     model, meta = load_model(folder)
     found, asked = model.encoder.describe()["config"], to_dict(config.encoder)
@@ -336,25 +270,6 @@ def _run(
         logged = [entry[name] for entry in journal.entries() if entry["phase"] == phase.name]
         phases[phase.name][name] = max(logged)  # the best of all epochs, chosen with a look at it
     return phase.model
-
-
-def _origin(start: Path) -> dict[str, Any]:
-    """What the folder that a run starts from has learned: it stands in ``metrics.json`` as ``start``."""
-    meta = json.loads((start / "model.json").read_text(encoding="utf-8"))["meta"]
-    told: dict[str, Any] = {
-        "folder": start.resolve().name,
-        "kind": "pretraining",
-        "method": meta.get("method"),
-    }
-    data = read_yaml(start / "config.yaml").get("data", {}) if (start / "config.yaml").exists() else {}
-    told |= {"sources": list(data.get("sources", {})), "phases": meta.get("phases", {})}
-    if (start / "metrics.json").exists():
-        metrics = Run.open(start).metrics
-        cls = methods().get(str(metrics.get("method")))
-        labelled = metrics.get("labelled", 0) if cls is None or cls.uses_target_labels else 0
-        told |= {"kind": "finished run", "target": metrics.get("target"), "labelled": labelled}
-        told |= {key: metrics[key] for key in ("sources", "phases") if key in metrics}
-    return told
 
 
 def _selection(task: Method, phases: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from nershift import __version__
 from nershift.cli import main, spread
 from nershift.data.corpus import Corpus
 from nershift.data.formats import read_sentences, write_corpus, write_sentences
-from nershift.run import Run
+from nershift.run_folder import Run
 
 MakeCorpus = Callable[..., Corpus]
 

@@ -20,7 +20,8 @@ from nershift.data.spans import Sentence, Span
 from nershift.deploy.calibrated import calibrate
 from nershift.eval.calibration import log_loss, told
 from nershift.nn.decoders import DECODERS, DecoderKind, make_decoder
-from nershift.run import Run, transfer
+from nershift.run import transfer
+from nershift.run_folder import Run
 
 MakeCorpus = Callable[..., Corpus]
 

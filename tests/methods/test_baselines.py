@@ -15,7 +15,8 @@ from nershift.data.raw import RawText
 from nershift.data.spans import Sentence
 from nershift.errors import NershiftError, SetupError
 from nershift.methods import methods
-from nershift.run import Run, adapt, pretrain, resolve, transfer
+from nershift.run import adapt, pretrain, resolve, transfer
+from nershift.run_folder import Run
 from nershift.train.raw import RawFeed
 
 Make = Callable[..., Any]

@@ -15,6 +15,7 @@ import numpy as np
 
 from nershift.config import merge
 from nershift.data.spans import Sentence, Span
+from nershift.errors import DataError
 from nershift.storage import write_text
 
 Labels = Literal["own", "homogeneous"]
@@ -130,12 +131,22 @@ def unpack_spans(packed: str, sentences: Sequence[Sentence]) -> list[Sentence]:
 def read_result(folder: Path, cell: Cell) -> dict[str, Any] | None:
     """The result of a cell, or None if it was not run."""
     path = cell.path(folder)
-    if not path.exists():
-        return None
-    result = json.loads(path.read_text(encoding="utf-8"))
-    if isinstance(result.get("counts"), str):
-        flat = np.frombuffer(_unpack(result["counts"]), dtype="<u2")
-        result["counts"] = flat.reshape(-1, 3).astype(np.int64)
+    return open_result(path) if path.exists() else None
+
+
+def open_result(path: Path) -> dict[str, Any]:
+    """What a result file holds; a damaged one is refused."""
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(result.get("counts"), str):
+            flat = np.frombuffer(_unpack(result["counts"]), dtype="<u2")
+            result["counts"] = flat.reshape(-1, 3).astype(np.int64)
+    except (ValueError, AttributeError, zlib.error) as error:
+        raise DataError(
+            f"not a result: {error}",
+            place=str(path),
+            fix="delete the file and run its cell again: nershift bench run",
+        ) from None
     return dict(result)
 
 

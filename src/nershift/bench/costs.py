@@ -14,10 +14,10 @@ from functools import lru_cache
 from pathlib import Path
 from statistics import median
 
-from nershift.bench.cells import Cell
+from nershift.bench.cells import Cell, open_result
 from nershift.config import Config, TrainConfig
 from nershift.data.catalog import catalog
-from nershift.errors import ConfigError, DataError
+from nershift.errors import ConfigError
 from nershift.nn.side_by_side import AND
 
 _UNKNOWN = 5000  # sentences of a corpus whose size the catalogue does not say
@@ -72,10 +72,7 @@ class Rates:
         """From every readable result of a GPU below ``results``; others say nothing about one."""
         seen: dict[tuple[str, str, bool], list[float]] = defaultdict(list)
         for path in sorted(results.glob("*.json")):
-            try:
-                result = json.loads(path.read_text(encoding="utf-8"))
-            except json.JSONDecodeError as error:
-                raise DataError(f"not a result: {error.msg}", place=f"{path}:{error.lineno}") from None
+            result = open_result(path)
             metrics, spec = result.get("metrics", {}), result.get("spec")
             if spec is None or not str(metrics.get("device", "")).startswith("cuda"):
                 continue

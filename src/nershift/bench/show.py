@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nershift.bench.cells import Cell, read_result
 from nershift.bench.collected import Place, Shown, against_best, collect, paired_p, row_means
 from nershift.bench.reaching import remarks
 from nershift.bench.tables import Table
@@ -19,7 +17,6 @@ from nershift.eval.stats import seed_difference
 MEAN = "mean"
 NOT_RUN = "not run"
 NOT_KEPT = "not kept"
-_DAMAGED = (ValueError, AttributeError, zlib.error)  # what reading something else than a result ends in
 
 
 @dataclass(frozen=True)
@@ -57,12 +54,7 @@ def view(table: Table, results: Path, seeds: Sequence[int] | None = None) -> Vie
             expected="a folder of result files",
             fix=f"check the path, or make them: nershift bench run {table.name} --out {results}",
         )
-    try:
-        shown = collect(table, results, seeds)
-    except _DAMAGED:
-        for cell in table.cells(seeds or table.seeds):
-            _need_result(results, cell)
-        raise
+    shown = collect(table, results, seeds)
     rows, columns = table.layout()
     means = row_means(table, shown) if table.average else {}
     places = dict(shown) | {(row, MEAN): mean for row, mean in means.items()}
@@ -71,17 +63,6 @@ def view(table: Table, results: Path, seeds: Sequence[int] | None = None) -> Vie
     compared = tuple(_comparisons(table, shown, means, rows, columns))
     told = (*_remarks(shown), *remarks(table, shown, results, seeds or table.seeds))
     return View(table, head, tuple(lines), told, compared, shown)
-
-
-def _need_result(results: Path, cell: Cell) -> None:
-    try:
-        read_result(results, cell)
-    except _DAMAGED as error:
-        raise DataError(
-            f"not a result: {error}",
-            place=str(cell.path(results)),
-            fix="delete the file and run its cell again: nershift bench run",
-        ) from None
 
 
 def markdown(table: Table, results: Path, seeds: Sequence[int] | None = None) -> str:

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from nershift.cli import options as o
 from nershift.data.formats import WRITABLE
-from nershift.errors import CheckpointError, ConfigError
+from nershift.errors import ConfigError, OtherRunError
 
 if TYPE_CHECKING:
     from nershift.data.spans import Sentence
@@ -81,11 +81,9 @@ def curve(
             keep_models=keep_models,
             quiet=quiet,
         )
-    except CheckpointError as error:
-        if "--overwrite" not in error.fix:
-            raise
+    except OtherRunError as error:
         fix = "choose another --out, or delete this one"  # the runs of a curve are not thrown away one by one
-        raise CheckpointError(error.found, place=str(out), expected=error.expected, fix=fix) from None
+        raise OtherRunError(error.found, place=str(out), expected=error.expected, fix=fix) from None
     files = save(study, out)
     if as_json:
         typer.echo(json.dumps(study.to_dict()))

@@ -18,7 +18,8 @@ from nershift.eval.stats import SeedSummary, aggregate
 from nershift.label.power_law import FEWEST, Fit, Reach, fit
 from nershift.methods import get_method
 from nershift.methods.base import Method
-from nershift.run import Run, pretrain, transfer
+from nershift.run import pretrain, transfer
+from nershift.run_folder import Run
 
 log = logging.getLogger(__name__)
 

@@ -93,12 +93,7 @@ class Method:
         if self.setup.target is not None and self.uses_target_labels and not self.can_do_without:
             self._check_labels()
         if self.setup.target is not None and self.learns_labels and not self.target_space.types:
-            raise SetupError(
-                f"target '{self.target.name}' has no entity types: all its tokens are O",
-                place="--target",
-                expected="labelled sentences with entities",
-                fix="check the columns and the label map with `nershift check`",
-            )
+            raise _no_types("target", self.target.name)
         if sources and self.setup.target is not None:
             self._check_same({t for c in sources for t in c.types})
 
@@ -258,10 +253,14 @@ class Method:
 def labels_of(source: Corpus) -> tuple[Sentence, ...]:
     """The training sentences of a source that has something to teach."""
     if not source.types:
-        raise SetupError(
-            f"source '{source.name}' has no entity types: all its tokens are O",
-            place="--source",
-            expected="labelled sentences with entities",
-            fix="check the columns and the label map with `nershift check`, or leave this source away",
-        )
+        raise _no_types("source", source.name)
     return source.train
+
+
+def _no_types(side: str, name: str) -> SetupError:
+    return SetupError(
+        f"{side} '{name}' has no entity types: all its tokens are O",
+        place=f"--{side}",
+        expected="labelled sentences with entities",
+        fix="check its columns with `nershift check`, or take another corpus",
+    )

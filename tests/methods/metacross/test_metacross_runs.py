@@ -17,7 +17,8 @@ from nershift.data.corpus import Corpus
 from nershift.data.spans import Sentence
 from nershift.deploy.adaptive import Case, cases, share_changed
 from nershift.errors import CheckpointError, ConfigError, SetupError
-from nershift.run import Run, pretrain, resolve, transfer
+from nershift.run import pretrain, resolve, transfer
+from nershift.run_folder import Run
 
 pytest.importorskip("transformers")
 Make = Callable[..., Any]
