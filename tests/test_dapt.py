@@ -294,6 +294,8 @@ def test_wrong_settings_are_messages(folder: str, text: list[Sentence], tmp_path
     ):
         with pytest.raises(ConfigError, match=name):
             resolve({name: value})
+    with pytest.raises(ConfigError, match="only taggers are averaged"):
+        resolve({"train": {"average": 2}})
     with pytest.raises(ConfigError, match="did you mean 'masking'"):
         resolve({"maskin": "span"})
     assert resolve({"train": {"epochs": 2}}).train.optimizer == "adamw"

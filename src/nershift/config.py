@@ -99,6 +99,9 @@ class TrainConfig:
     epochs: int = 30
     max_steps: int = 0  # stop after so many steps; 0: epochs decide
     patience: int = 0  # epochs without a better dev score before stopping; 0: never
+    swap: float = 0.0  # share of entities shown as another entity of their type, drawn anew every time
+    perturb: float = 0.0  # a second loss with word vectors moved so far towards a higher one; 0: off
+    average: int = 1  # trainings from the same start whose weights are averaged (by dev: of those that help)
     precision: Literal["fp32", "bf16"] = "fp32"
     eval_batch_size: int = 128
     record: bool = True  # on a GPU, replay steps of a shape met before
@@ -131,9 +134,10 @@ _AT_LEAST_ONE = {
     "batch_size",
     "eval_batch_size",
     "accumulate",
+    "average",
     "widths",
 }
-_AT_MOST_ONE = {"balance", "drop", "dropout", "input_dropout", "warmup"}
+_AT_MOST_ONE = {"balance", "drop", "dropout", "input_dropout", "swap", "warmup"}
 
 
 def to_dict(config: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -138,10 +139,13 @@ def resolve(config: Mapping[str, Any] | None = None, seed: int | None = None) ->
         ("share", 0 < made.share < 1, "a share between 0 and 1"),
         ("hold_out", 0 < made.hold_out <= 0.5, "a share above 0, at most 0.5"),
         ("eval_steps", made.eval_steps >= 1, "1 or more"),
+        ("train.average", made.train.average == 1, "1: only taggers are averaged"),
+        ("train.swap", not made.train.swap, "0: raw text has no entities"),
+        ("train.perturb", not made.train.perturb, "0: words are masked, not moved"),
         ("max_pieces", made.max_pieces >= 8, "8 or more"),
     ):
         if not good:
-            raise ConfigError(f"found {getattr(made, name)!r}", place=f"config.{name}", expected=expected)
+            raise ConfigError(f"found {attrgetter(name)(made)!r}", place=f"config.{name}", expected=expected)
     return made
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from nershift.report.run import write_report
 from nershift.run_folder import Run, open_folder
 from nershift.storage import write_text
 from nershift.tasks.subsets import subset
+from nershift.train.averaged import train_and_average
 from nershift.train.journal import Journal
 from nershift.train.loop import Loop
 from nershift.train.phase import Phase
@@ -128,9 +130,13 @@ def transfer(
             if start is not None:
                 model = _pretrained(Path(start), settings).to(processes.device)
             elif (phase := task.pretrain()) is not None:
-                model = _run(phase, folder, processes, journal, phases)
+                model = _run(phase, task.pretrain, folder, processes, journal, phases)
+            # Training changes the model it starts from; who trains again needs that as it was.
+            before = copy.deepcopy(model) if settings.train.average > 1 else None
             if (phase := task.train(model)) is not None:
-                model = _run(phase, folder, processes, journal, phases)
+                model = _run(
+                    phase, lambda: task.train(copy.deepcopy(before)), folder, processes, journal, phases
+                )
         if model is None:
             raise SetupError(
                 f"method '{method}' has nothing to train", fix="give it --source or --target corpora"
@@ -198,7 +204,7 @@ def pretrain(
             )
         phases: dict[str, Any] = {}
         with Journal(folder, quiet=quiet, tensorboard=settings.tensorboard, main=processes.main) as journal:
-            model = _run(phase, folder, processes, journal, phases)
+            model = _run(phase, task.pretrain, folder, processes, journal, phases)
         if processes.main:
             if (support := task.support(model)) is not None:
                 support.save(folder)
@@ -261,14 +267,28 @@ def _pretrained(folder: Path, config: Config) -> TaggingModel:
 
 
 def _run(
-    phase: Phase, folder: Path, processes: Processes, journal: Journal, phases: dict[str, Any]
+    phase: Phase,
+    again: Callable[[], Phase | None],
+    folder: Path,
+    processes: Processes,
+    journal: Journal,
+    phases: dict[str, Any],
 ) -> TaggingModel:
-    phase.model.to(processes.device)
-    result = Loop(phase, folder / "state", processes, journal).run()
-    phases[phase.name] = {"steps": result.step, "best_step": result.best_step, "dev_f1": result.best}
-    for name in phase.monitors:
-        logged = [entry[name] for entry in journal.entries() if entry["phase"] == phase.name]
-        phases[phase.name][name] = max(logged)  # the best of all epochs, chosen with a look at it
+    """Train; ``again`` gives the same phase from the same start, should it have to be trained more than once."""
+
+    def loop(one: Phase) -> Loop:
+        one.model.to(processes.device)
+        return Loop(one, folder / "state", processes, journal)
+
+    trainings, average = train_and_average(phase, again, loop)
+    for name, result in trainings.items():
+        told = {"steps": result.step, "best_step": result.best_step, "dev_f1": result.best}
+        for monitor in phase.monitors:
+            logged = [entry[monitor] for entry in journal.entries() if entry["phase"] == name]
+            told[monitor] = max(logged)  # the best of all epochs, chosen with a look at it
+        phases[name] = told
+    if average is not None:
+        phases[f"average of {phase.name}"] = {"of": list(average.of), "dev_f1": average.score}
     return phase.model
 
 

@@ -130,3 +130,28 @@ def test_long_sentences_are_trained_on_in_parts(longest: int) -> None:
     assert [p.mention(s) for p in parts for s in p.spans] == [sentence.mention(s) for s in sentence.spans]
     assert max(len(p) for p in parts[:-1] or [()]) <= max(longest + 2, 3)  # no entity is cut
     assert (parts == [sentence]) == (longest >= len(sentence))
+
+
+def test_swapped_batches_hold_other_entities_under_the_same_tags(model: TaggingModel, make_corpus) -> None:
+    rows = make_corpus(train=43).train
+    plain, swapping = Feed(model, "target", rows, 8, seed=3), Feed(model, "target", rows, 8, seed=3, swap=0.5)
+    again = Feed(model, "target", rows, 8, seed=3, swap=0.5)
+    entities = {s.tokens[e.start : e.end] for s in rows for e in s.spans}
+    changed = 0
+    for k in range(12):
+        assert plain.indices(k) == swapping.indices(k)
+        batch, same, before = swapping.batch(k), again.batch(k), plain.batch(k)
+        for name, value in batch.inputs.items():
+            assert torch.equal(value, same.inputs[name])  # a function of the seed and k alone
+        for sentence, old in zip(batch.sentences, before.sentences, strict=True):
+            assert [s.label for s in sentence.spans] == [s.label for s in old.spans]
+            assert {sentence.tokens[s.start : s.end] for s in sentence.spans} <= entities
+            changed += sentence.tokens != old.tokens
+        tags = [model.encode_tags("target", s) for s in batch.sentences]
+        assert batch.tags is not None
+        for row, expected in zip(batch.tags, tags, strict=True):
+            assert row[: len(expected)].tolist() == list(expected)
+    assert changed > 12
+    assert torch.equal(swapping.as_labelled(plain.indices(0)).mask, plain.batch(0).mask)
+    for name, value in plain.batch(0).inputs.items():
+        assert torch.equal(swapping.as_labelled(plain.indices(0)).inputs[name], value)

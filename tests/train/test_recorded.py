@@ -182,14 +182,14 @@ def test_steps_of_transformers_are_replayed_alike(
 
 
 @needs_gpu
-@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize(("dropout", "perturb"), [(0.0, 0.0), (0.3, 0.0), (0.0, 0.5)])
 def test_recorded_steps_on_a_gpu(
-    dropout: float, make_corpus: MakeCorpus, tiny: dict[str, Any], tmp_path: Path
+    dropout: float, perturb: float, make_corpus: MakeCorpus, tiny: dict[str, Any], tmp_path: Path
 ) -> None:
     corpus, found = make_corpus("news", train=44), []
     for record in (False, True):
         model = model_of(corpus, tiny, dropout)
-        found.append(trained(model, corpus, tmp_path / str(record), "cuda", record=record))
+        found.append(trained(model, corpus, tmp_path / str(record), "cuda", record=record, perturb=perturb))
     (plain, log), (replayed, again) = found
     if not dropout:
         assert [e["loss"] for e in again] == pytest.approx([e["loss"] for e in log], rel=0.02)
@@ -213,10 +213,12 @@ def test_methods_record_their_steps(
 @needs_gpu
 @pytest.mark.parametrize("method", ["finetune", "laner"])
 @pytest.mark.parametrize("kind", ["bert", "distilbert", "mpnet"])
+@pytest.mark.parametrize("more", [{}, {"perturb": 0.5, "swap": 0.3, "average": 2}])
 def test_transformers_record_their_steps(
-    kind: str, method: str, make_corpus: MakeCorpus, tmp_path: Path, recwarn: Any
+    more: dict[str, float], kind: str, method: str, make_corpus: MakeCorpus, tmp_path: Path, recwarn: Any
 ) -> None:
-    phase = {"precision": "bf16", "batch_size": 8, "epochs": 4, "clip": 1.0, "schedule": "linear"}
+    phase: dict[str, Any] = {"precision": "bf16", "batch_size": 8, "epochs": 4, "clip": 1.0} | more
+    phase["schedule"] = "linear"
     name = str(make_encoder_folder(kind, tmp_path / "encoder"))
     encoder = {"kind": "transformer", "transformer": {"name": name}, "chars": {"use": True}}
     config = {"device": "cuda", "encoder": encoder, "train": phase, "pretrain": phase}

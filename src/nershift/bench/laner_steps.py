@@ -34,6 +34,18 @@ STEPS: dict[str, Step] = {
     "LANER, all domains, 50 epochs": ("LB+LC", merge(_MORE, _LONGER), DOMAINS),
     "LANER, all domains, both encoders, 50 epochs": ("LB+LC", merge(merge(BOTH, _MORE), _LONGER), DOMAINS),
 }
+# What else could take LANER with all domains further, each beside its second row; every target.
+_ALL = merge(_MORE, _LONGER)
+RECIPES: dict[str, Step] = {
+    "25 epochs": ("LB+LC", _MORE, DOMAINS),
+    "50 epochs": ("LB+LC", _ALL, DOMAINS),
+    "100 epochs": ("LB+LC", merge(_ALL, {"train": {"epochs": 100}}), DOMAINS),
+    "encoder at 1e-4": ("LB+LC", merge(_ALL, {"train": {"encoder_lr": 1e-4}}), DOMAINS),
+    "four epochs of the sources": ("LB+LC", merge(_ALL, {"pretrain": {"epochs": 4}}), DOMAINS),
+    "perturbed": ("LB+LC", merge(_ALL, {"train": {"perturb": 1.0}}), DOMAINS),
+    "entities swapped": ("LB+LC", merge(_ALL, {"train": {"swap": 0.3}}), DOMAINS),
+    "three trainings averaged": ("LB+LC", merge(_ALL, {"train": {"average": 3}}), DOMAINS),
+}
 # Smaller choices, each beside the LANER of the table above; two targets.
 ABLATIONS: dict[str, Step] = {
     "LANER": ("LB+LC", {}, SOURCE),
@@ -65,7 +77,7 @@ def step_cells(
     return [
         cell(
             table, head, "mpnet", t, s, over,
-            row=row, sources=sources, disjoint=len(sources) > 1, keep_spans=table == "laner-steps",
+            row=row, sources=sources, disjoint=len(sources) > 1, keep_spans=table != "laner-ablation",
         )
         for s in seeds
         for row, (head, over, sources) in steps.items()

@@ -194,7 +194,7 @@ class Method:
     def feed(self, model: TaggingModel, key: str, sentences: Sequence[Sentence], config: TrainConfig) -> Feed:
         if config.longest:
             sentences = [part for s in sentences for part in in_parts(s, config.longest)]
-        return Feed(model, key, sentences, config.batch_size, self.config.seed)
+        return Feed(model, key, sentences, config.batch_size, self.config.seed, swap=config.swap)
 
     def source_feeds(self, model: TaggingModel, config: TrainConfig) -> dict[str, Feed]:
         keys = self.source_keys()

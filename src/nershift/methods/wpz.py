@@ -39,7 +39,7 @@ def settle(model: TaggingModel, feeds: list[Feed]) -> None:
     def support(key: str) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         for feed in feeds:
             for k in range(feed.per_epoch if feed.key == key else 0):
-                batch = feed.batch(k)
+                batch = feed.as_labelled(feed.indices(k))
                 assert batch.tags is not None
                 yield model.states(batch), batch.mask, batch.tags
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from nershift.data.spans import Sentence
 from nershift.errors import SetupError
 from nershift.nn.model import Batch, TaggingModel
+from nershift.tasks.swaps import entities_by_type, swapped
 from nershift.train.seeding import generator
 
 _POOL = 50  # batches whose sentences are sorted by length together
@@ -18,7 +19,10 @@ class Feed:
     Args:
         key: name of the decoder (for raw text: of the domain).
         labelled: whether batches carry tags.
+        swap: share of entities that each batch shows as another one of their type.
     """
+
+    swap = 0.0  # of feeds without entities
 
     def __init__(
         self,
@@ -28,8 +32,9 @@ class Feed:
         batch_size: int,
         seed: int,
         labelled: bool = True,
+        swap: float = 0.0,
     ) -> None:
-        self.model, self.key, self.batch_size, self.seed = model, key, batch_size, seed
+        self.model, self.key, self.batch_size, self.seed, self.swap = model, key, batch_size, seed, swap
         self.sentences = [s for s in sentences if len(s)]
         if not self.sentences:
             raise SetupError(
@@ -41,6 +46,7 @@ class Feed:
         self._tags = [model.encode_tags(key, s) for s in self.sentences] if labelled else None
         self.per_epoch = -(-len(self.sentences) // batch_size)
         self._epoch, self._order = -1, list[list[int]]()
+        self._entities = entities_by_type(self.sentences) if swap else {}
 
     def indices(self, k: int) -> list[int]:
         """Which sentences batch ``k`` holds."""
@@ -69,9 +75,25 @@ class Feed:
         chosen = self.indices(k)
         if world > 1 and len(chosen) >= world:
             chosen = chosen[rank::world]
+        return self._swapped(chosen, k) if self.swap else self.as_labelled(chosen)
+
+    def as_labelled(self, chosen: Sequence[int]) -> Batch:
+        """A batch of these sentences, none of them changed."""
         return self.model.batch(
             self.key,
             [self.sentences[i] for i in chosen],
             [self._prepared[i] for i in chosen],
             [self._tags[i] for i in chosen] if self._tags is not None else None,
         )
+
+    def _swapped(self, chosen: Sequence[int], k: int) -> Batch:
+        """Of each sentence what is drawn for it in batch ``k``, whoever computes it."""
+        made = [
+            swapped(
+                self.sentences[i], self._entities, self.swap, generator(self.seed, "swap", self.key, k, i)
+            )
+            for i in chosen
+        ]
+        prepared = [self.model.encoder.prepare(s.tokens) for s in made]
+        tags = [self.model.encode_tags(self.key, s) for s in made] if self._tags is not None else None
+        return self.model.batch(self.key, made, prepared, tags)

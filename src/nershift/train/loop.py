@@ -162,8 +162,7 @@ class Loop:
         p = self.progress
         steps = (p.step - 1) % self.phase.steps_per_epoch + 1
         sums = self._finite_sums()
-        with self._autocast():
-            score = self.phase.validate()
+        score = self.score()
         # A score of 0 says nothing yet: the later weights are the better guess, and patience has not begun.
         if score is not None and (not p.best or score > p.best):
             p.best, p.best_step, p.stale = score, p.step, 0
@@ -178,6 +177,11 @@ class Loop:
         self._sums = {}
         p.lines = self.journal.lines
 
+    def score(self) -> float | None:
+        """What selection would say of the weights as they are."""
+        with self._autocast():
+            return self.phase.validate()
+
     def _finite_sums(self) -> dict[str, float]:
         """What was logged since the epoch began. Looked at only where the loop waits for the GPU anyway."""
         sums = {name: float(value) for name, value in self._sums.items()}
@@ -186,7 +190,7 @@ class Loop:
         if not found and weights and not torch.stack(weights).all():
             found = ["weights are infinite or not numbers"]
         if self.processes.any_of(bool(found))[0]:
-            part = "pretrain" if self.phase.name == "pretrain" else "train"
+            part = "pretrain" if self.phase.name.startswith("pretrain") else "train"
             clip = f"{self.config.clip:g}" if self.config.clip else "off"
             raise Diverged(
                 f"training diverged: {found[0] if found else 'in another process'} at step {self.progress.step} "

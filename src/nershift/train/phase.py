@@ -11,8 +11,10 @@ from torch import Tensor
 
 from nershift.config import TrainConfig
 from nershift.data.spans import Sentence
+from nershift.errors import ConfigError
 from nershift.eval.metrics import score
 from nershift.nn.model import Batch, TaggingModel
+from nershift.nn.moved_words import moved_words
 from nershift.train.feed import Feed
 from nershift.train.seeding import generator
 
@@ -56,6 +58,25 @@ class Phase:
         self._scored: dict[
             tuple[str, int], list[tuple[Sequence[int], Batch]]
         ] = {}  # batches of what is scored
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse settings that this phase would not follow."""
+        reasons = {}
+        if self.config.perturb and type(self).gradients is not Phase.gradients:
+            reasons["perturb"] = "its steps are of their own kind"
+        elif self.config.perturb and not any(p.requires_grad for p in self.model.encoder.word_parameters()):
+            reasons["perturb"] = "word vectors are frozen"
+        if self.config.swap and not any(feed.swap for feed in self.feeds.values()):
+            reasons["swap"] = "its batches are of their own kind"
+        block = "pretrain" if self.name == "pretrain" else "train"
+        for name, reason in reasons.items():
+            raise ConfigError(
+                f"phase '{self.name}' of this method cannot follow it: {reason}",
+                place=f"config.{block}.{name}",
+                expected="0",
+                fix=f"leave {block}.{name} away",
+            )
 
     def draw(self, step: int, rank: int, world: int) -> dict[str, Batch]:
         """The batches of one step."""
@@ -68,7 +89,13 @@ class Phase:
         """Leave gradients in ``.grad`` (by ``backward(loss)`` or by hand) and return values for the log."""
         loss = self.loss(batches)
         backward(loss)
-        return {"loss": loss.detach()}
+        logged = {"loss": loss.detach()}
+        if self.config.perturb:
+            with moved_words(self.model.encoder.word_parameters(), self.config.perturb):
+                moved = self.loss(batches)
+                backward(moved)
+            logged["moved_loss"] = moved.detach()
+        return logged
 
     def validate(self) -> float | None:
         """The score that selects the weights to keep, higher is better; None: keep the last."""

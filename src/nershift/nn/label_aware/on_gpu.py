@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nershift.nn.cuda_source import CudaFunction
 
-QUADS = 1  # walks that share a block's weights, by four
+QUADS = 2  # walks that share a block's weights, by four
 _WARP = 32
 _FLOAT = 4  # bytes
 _LEAST_SHARED = 48 * 1024  # bytes of shared memory that a block may have on any GPU
