@@ -29,14 +29,26 @@ SEEDS = (1, 2, 3)
 ALL = ("tagger, all domains", "LANER, all domains")
 BOTH = tuple(f"{row}, both encoders" for row in ALL)
 LONGER = ("tagger, carried, 50 epochs", "LANER, 50 epochs")
+BEST = ("LANER, best recipe", "LANER, best recipe, averaged")
 # Rows of laner-steps whose runs with all seeds vote together.
 VOTES: dict[str, Sequence[str]] = {
     **{
         row: (row,)
-        for row in ("tagger", "tagger, carried", "LANER", *LONGER, "LANER, Wikipedia", *ALL, *BOTH)
+        for row in (
+            "tagger",
+            "tagger, carried",
+            "LANER",
+            *LONGER,
+            "LANER, Wikipedia",
+            *ALL,
+            *BOTH,
+            "LANER, all domains, 50 epochs",
+            *BEST,
+        )
     },
     "LANER, all domains, one and both encoders": (ALL[1], BOTH[1]),
     "all four rows with all domains": (*ALL, *BOTH),
+    "these four and the best recipe, averaged": (*ALL, *BOTH, BEST[1]),
 }
 
 

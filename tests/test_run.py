@@ -19,6 +19,7 @@ from nershift.data.formats import write_corpus
 from nershift.data.spans import Sentence
 from nershift.errors import CheckpointError, ConfigError, DataError, SetupError
 from nershift.eval.metrics import score
+from nershift.methods import get_method
 from nershift.run import adapt, pretrain, resolve, transfer
 from nershift.run_folder import Run
 
@@ -158,6 +159,17 @@ def test_two_phases_at_once_or_one_by_one(
         Run(start, {}).tagger()
     with pytest.raises(CheckpointError, match="no model here"):
         adapt(tmp_path / "absent", clinic, out=tmp_path / "x", quiet=True)
+
+
+def test_what_follows_a_pre_training_has_its_preset(
+    news: Corpus, clinic: Corpus, tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    other = next(name for name in get_method("finetune").presets if name != "paper")
+    start = pretrain("finetune", [news], out=tmp_path / "start", config=tiny | {"preset": other}, quiet=True)
+    first = adapt(start, clinic, out=tmp_path / "first", config=tiny, quiet=True)
+    second = adapt(first.folder, clinic, out=tmp_path / "second", config=tiny, quiet=True)
+    asked = adapt(start, clinic, out=tmp_path / "asked", config=tiny | {"preset": "paper"}, quiet=True)
+    assert [run.metrics["preset"] for run in (first, second, asked)] == [other, other, "paper"]
 
 
 def test_a_run_says_what_it_started_from(

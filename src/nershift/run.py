@@ -143,7 +143,7 @@ def transfer(
             )
         model = task.finish(model)
         support = task.support(model, Support.load(Path(start)) if start is not None else None)
-        meta = {"method": method, "seed": settings.seed, "target": target.name}
+        meta = {"method": method, "preset": settings.preset, "seed": settings.seed, "target": target.name}
         tagger = Tagger(model, meta, support=support)
         if processes.main:
             task.keep(folder)
@@ -163,13 +163,16 @@ def transfer(
 def adapt(
     start: str | Path, target: Corpus, *, config: Mapping[str, Any] | None = None, **settings: Any
 ) -> Run:
-    """:func:`transfer` from a folder that :func:`pretrain` wrote, with its method and encoder."""
+    """:func:`transfer` from a folder that :func:`pretrain` wrote, with its method, preset and encoder."""
     model, meta = load_model(Path(start))
     if "method" not in meta:
         raise CheckpointError(
             "was not written by pretrain", place=str(start), fix="nershift pretrain --method …"
         )
-    values = merge({"encoder": model.encoder.describe()["config"]}, config or {})
+    theirs = {"encoder": model.encoder.describe()["config"]}
+    if "preset" in meta:
+        theirs["preset"] = meta["preset"]
+    values = merge(theirs, config or {})
     return transfer(str(meta["method"]), target, start=start, config=values, **settings)
 
 
@@ -208,7 +211,8 @@ def pretrain(
         if processes.main:
             if (support := task.support(model)) is not None:
                 support.save(folder)
-            save_model(folder, model, {"method": method, "seed": settings.seed, "phases": phases})
+            told = {"preset": settings.preset, "seed": settings.seed, "phases": phases}
+            save_model(folder, model, {"method": method} | told)
             shutil.rmtree(folder / "state", ignore_errors=True)
         processes.wait()
     return folder

@@ -76,6 +76,26 @@ def test_steps_are_read_on_test_and_on_dev_from_the_same_runs():
     assert pairs["tagger"].key in keys
 
 
+def test_the_tuned_preset_is_the_best_recipe_of_the_steps():
+    row = next(c for c in tables()["laner-steps"].cells([1]) if c.name == "LANER, best recipe")
+    tuned, tried = resolve("laner", {"preset": "tuned"}), resolve("laner", row.config)
+    for phase in ("train", "pretrain"):
+        exact = replace(getattr(tried, phase), precision="fp32")  # a machine's affair
+        assert getattr(tuned, phase) == exact
+    assert tuned.options == tried.options | {"check": False}
+    assert tuned.decoder == tried.decoder
+
+
+def test_recipes_and_steps_share_their_runs():
+    recipes = {c.name: c.key for c in tables()["laner-recipes"].cells([1]) if c.target == "crossner_ai"}
+    steps = {c.name: c.key for c in tables()["laner-steps"].cells([1]) if c.target == "crossner_ai"}
+    assert recipes["50 epochs"] == steps["LANER, all domains, 50 epochs"]
+    assert recipes["four epochs of the sources, swapped"] == steps["LANER, best recipe"]
+    assert recipes["four epochs of the sources, swapped, averaged"] == steps["LANER, best recipe, averaged"]
+    shared = {c.pretraining for c in tables()["laner-recipes"].cells([1])}
+    assert len(shared) == 2  # of two epochs and of four
+
+
 def test_one_pretraining_on_all_domains_serves_every_target():
     cells = [c for c in tables()["laner-steps"].cells([1]) if c.name == "LANER, all domains"]
     assert len({c.pretraining for c in cells}) == 1

@@ -35,3 +35,8 @@ def record(run: Callable[[], T], pool: Any) -> tuple[Callable[[], Any], T]:
     finally:
         graph.capture_end()
     return graph.replay, made
+
+
+def cause(error: RuntimeError) -> str:
+    """What went wrong in a sentence; torch goes on with what every process holds of the GPU's memory."""
+    return f"{type(error).__name__}: {str(error).splitlines()[0].split('. ')[0].rstrip('.')}"

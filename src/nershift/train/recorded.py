@@ -21,7 +21,7 @@ from nershift.nn.crf.decoder import CRFDecoder
 from nershift.nn.crf.kernels import MOST_TAGS
 from nershift.nn.decoders import Decoder
 from nershift.nn.encoder import Encoder
-from nershift.nn.graphs import own_stream, record
+from nershift.nn.graphs import cause, own_stream, record
 from nershift.nn.label_aware.decoder import LabelAwareDecoder
 from nershift.nn.model import Batch
 from nershift.nn.recurrent import RecurrentEncoder, alike, wider
@@ -145,7 +145,7 @@ class Recorder:
         try:
             replay, logged = self._capture(lambda: self.compute(own))
         except RuntimeError as error:
-            self.broken = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+            self.broken = cause(error)
             warnings.warn(
                 f"steps are not recorded, which is slower: {self.broken}", RuntimeWarning, stacklevel=2
             )

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary, proxy
 import torch
 from torch import Tensor, nn
 
-from nershift.nn.graphs import own_stream, record
+from nershift.nn.graphs import cause, own_stream, record
 from nershift.nn.label_aware.chain import carries_on_gpu
 from nershift.nn.label_aware.search import Autoregressive, exact_pass, first_guess
 
@@ -108,7 +108,7 @@ def replayed(
         try:
             take.record()
         except RuntimeError as error:
-            _broken.append(f"{type(error).__name__}: {str(error).splitlines()[0]}")
+            _broken.append(cause(error))
             warnings.warn(
                 f"decoding is not recorded, which is slower: {_broken[0]}", RuntimeWarning, stacklevel=2
             )
