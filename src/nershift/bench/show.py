@@ -161,6 +161,8 @@ def _remarks(shown: Mapping[Place, Shown]) -> Iterator[str]:
     seeds = str(min(runs)) if len(runs) == 1 else f"{min(runs)}-{max(runs)}"
     rules = Counter(str(m["selection"]) for m in distinct(shown).values() if m.get("selection"))
     told = f"Mean ± standard deviation over {seeds} seeds, with the 95% interval of the mean."
+    if max(runs) == 1:
+        told = "One seed."
     if len(rules) == 1:
         told += f" Selection of weights: {_rule(next(iter(rules)))}."
     elif rules:
