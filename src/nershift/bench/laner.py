@@ -156,8 +156,8 @@ _STEP_NOTE = (
     "mpnet with characters; 'Wikipedia' adds wikigold to CoNLL-2003 as a source, 'all domains' also the training "
     "splits of all five targets (in one pre-training for all; a sentence that is dev or test of another target is left "
     "out), 'both encoders' puts DistilBERT cased beside mpnet. 'Best recipe' is all domains and 50 epochs, with four "
-    "epochs of the sources and 30% of the target's entities shown as others of their type (train.swap); 'averaged': the "
-    "mean weights of those of three trainings that help on dev (train.average)."
+    "epochs of the sources and 30% of the target's entities shown as others of their type (train.swap); 'averaged': "
+    "the mean weights of those of three trainings that help on dev (train.average)."
 )
 _RECIPE_NOTE = (
     "LANER with the sources of all domains; 50 epochs on the target but for rows that say otherwise. Perturbed: a "
