@@ -11,6 +11,7 @@ from nershift.config import read_yaml
 from nershift.methods import methods
 from nershift.methods.base import Method
 from nershift.run_folder import Run
+from nershift.train.averaged import AVERAGE
 
 _SHORT = 3  # sentences of so few tokens ("No change .") may well stand in two corpora
 
@@ -70,3 +71,19 @@ def beginning(origin: Mapping[str, Any]) -> list[str]:
     known = f" ({'; '.join(facts)})" if facts else ""
     more = " It knew those labels before it saw the ones counted here." if origin.get("labelled") else ""
     return [f"Started from the {origin['kind']} in '{origin['folder']}'{known}.{more}"]
+
+
+def averaged(phases: Mapping[str, Any]) -> list[str]:
+    """Of which trainings the weights are the mean."""
+    told = []
+    for name, phase in phases.items():
+        if not name.startswith(AVERAGE):
+            continue
+        kind, of = name.removeprefix(AVERAGE), phase["of"]
+        made = sum(other == kind or other.startswith(f"{kind}-") for other in phases)
+        what = f"the mean of {len(of)}" if len(of) > 1 else "those of one"
+        told.append(
+            f"The weights are {what} of {made} trainings from the same start ({', '.join(of)})"
+            + (": no dev split chose." if phase["dev_f1"] is None else ", as dev chose.")
+        )
+    return told

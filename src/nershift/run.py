@@ -29,12 +29,12 @@ from nershift.methods.base import Method, Setup
 from nershift.nn.model import TaggingModel
 from nershift.nn.store import load_model, save_model
 from nershift.nn.support import Support
-from nershift.remarks import beginning, leaks, origin_of, unused
+from nershift.remarks import averaged, beginning, leaks, origin_of, unused
 from nershift.report.run import write_report
 from nershift.run_folder import Run, open_folder
 from nershift.storage import write_text
 from nershift.tasks.subsets import subset
-from nershift.train.averaged import train_and_average
+from nershift.train.averaged import AVERAGE, train_and_average
 from nershift.train.journal import Journal
 from nershift.train.loop import Loop
 from nershift.train.phase import Phase
@@ -152,7 +152,8 @@ def transfer(
             if origin and not setup.sources:
                 told["sources"] = origin["sources"]
             told["selection"] = _selection(task, phases or origin.get("phases", {}))
-            told["remarks"] = [*beginning(origin), *task.remarks(), *unused(task), *leaks(task)]
+            remarks = (beginning(origin), averaged(phases), task.remarks(), unused(task), leaks(task))
+            told["remarks"] = [remark for found in remarks for remark in found]
             told |= task.measures(model)
             _write_results(folder, tagger, task, identity, told, time.monotonic() - began)
             _round_off(folder, report)
@@ -292,7 +293,7 @@ def _run(
             told[monitor] = max(logged)  # the best of all epochs, chosen with a look at it
         phases[name] = told
     if average is not None:
-        phases[f"average of {phase.name}"] = {"of": list(average.of), "dev_f1": average.score}
+        phases[f"{AVERAGE}{phase.name}"] = {"of": list(average.of), "dev_f1": average.score}
     return phase.model
 
 

@@ -11,6 +11,7 @@ import torch
 from nershift.config import merge
 from nershift.data.corpus import Corpus
 from nershift.nn.store import load_model
+from nershift.remarks import averaged
 from nershift.run import pretrain, transfer
 from nershift.train.averaged import choose
 from nershift.train.loop import Interrupted, Loop
@@ -68,6 +69,9 @@ def test_without_dev_the_result_is_the_mean_of_all_trainings(run, monkeypatch, m
     assert changed, "the second training drew as the first"
     told = _phases(folder)
     assert told["average of train"] == {"of": names, "dev_f1": None}
+    said = "The weights are the mean of 3 of 3 trainings from the same start (train, train-2, train-3): no dev split chose."
+    assert said in json.loads((folder / "metrics.json").read_text())["remarks"]
+    assert "3 trainings from the same start" in (folder / "report.md").read_text()
     assert set(told) - {"pretrain"} == {*names, "average of train"}
 
 
@@ -102,6 +106,19 @@ def test_dev_says_which_trainings_take_part(run) -> None:
     each = {name: told[name]["dev_f1"] for name in ("train", "train-2", "train-3")}
     assert average["dev_f1"] >= max(each.values())
     assert each[average["of"][0]] == max(each.values())
+
+
+def test_what_dev_chose_is_told() -> None:
+    phases = {
+        "pretrain": {},
+        "train": {},
+        "train-2": {},
+        "average of train": {"of": ["train-2"], "dev_f1": 0.5},
+    }
+    assert averaged(phases) == [
+        "The weights are those of one of 2 trainings from the same start (train-2), as dev chose."
+    ]
+    assert averaged({"pretrain": {}, "train": {}}) == []
 
 
 def test_one_that_lowers_the_score_stays_out() -> None:

@@ -17,6 +17,8 @@ from nershift.train.loop import Loop, Progress
 from nershift.train.phase import Phase
 from nershift.train.seeding import number
 
+AVERAGE = "average of "  # names the average of a phase beside its trainings
+
 
 @dataclass(frozen=True)
 class Average:
