@@ -82,8 +82,9 @@ def averaged(phases: Mapping[str, Any]) -> list[str]:
         kind, of = name.removeprefix(AVERAGE), phase["of"]
         made = sum(other == kind or other.startswith(f"{kind}-") for other in phases)
         what = f"the mean of {len(of)}" if len(of) > 1 else "those of one"
+        which = "The weights are" if kind == "train" else "The weights that training started from are"
         told.append(
-            f"The weights are {what} of {made} trainings from the same start ({', '.join(of)})"
+            f"{which} {what} of {made} trainings from the same start ({', '.join(of)})"
             + (": no dev split chose." if phase["dev_f1"] is None else ", as dev chose.")
         )
     return told

@@ -1,6 +1,6 @@
-"""One small run, to be started as one process or, by `accelerate launch`, as several.
+"""One small run, to be started as one process or, by `torch.distributed.run`, as several.
 
-Usage: joint_run.py FOLDER OPTIMIZER
+Usage: joint_run.py FOLDER OPTIMIZER PROCESSES
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ from typing import Any
 
 from nershift import builtin_corpus
 from nershift.run import transfer
+from nershift.train.processes import Processes
 
 
 def main() -> None:
+    with Processes("cpu") as processes:
+        assert processes.world == int(sys.argv[3]), processes.world
     whole = builtin_corpus("clinic")
     # 61 sentences in batches of 12: odd shares, and a last batch of one sentence.
     corpus = whole.with_splits(train=whole.train[:61], dev=whole.dev[:20], test=whole.test[:20])
@@ -29,6 +32,8 @@ def main() -> None:
             "batch_size": 12,
             "lr": 0.05,
             "optimizer": sys.argv[2],
+            "swap": 0.3,
+            "average": 2,
             "checkpoint_seconds": 0.05,
         },
     }

@@ -69,7 +69,8 @@ def test_without_dev_the_result_is_the_mean_of_all_trainings(run, monkeypatch, m
     assert changed, "the second training drew as the first"
     told = _phases(folder)
     assert told["average of train"] == {"of": names, "dev_f1": None}
-    said = "The weights are the mean of 3 of 3 trainings from the same start (train, train-2, train-3): no dev split chose."
+    said = "The weights are the mean of 3 of 3 trainings from the same start (train, train-2, train-3)"
+    said += ": no dev split chose."
     assert said in json.loads((folder / "metrics.json").read_text())["remarks"]
     assert "3 trainings from the same start" in (folder / "report.md").read_text()
     assert set(told) - {"pretrain"} == {*names, "average of train"}
@@ -118,6 +119,14 @@ def test_what_dev_chose_is_told() -> None:
     assert averaged(phases) == [
         "The weights are those of one of 2 trainings from the same start (train-2), as dev chose."
     ]
+    both = {
+        "pretrain": {},
+        "pretrain-2": {},
+        "average of pretrain": {"of": ["pretrain", "pretrain-2"], "dev_f1": 0.5},
+    }
+    assert averaged(both)[0].startswith(
+        "The weights that training started from are the mean of 2 of 2 trainings"
+    )
     assert averaged({"pretrain": {}, "train": {}}) == []
 
 

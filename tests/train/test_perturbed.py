@@ -15,7 +15,7 @@ from nershift.errors import ConfigError
 from nershift.nn.build import make_encoder
 from nershift.nn.decoders import make_decoder
 from nershift.nn.model import TaggingModel
-from nershift.nn.moved_words import moved_words
+from nershift.nn.moved_words import WordMoves
 from nershift.run import transfer
 from nershift.storage import load_tensors
 from nershift.train.feed import Feed
@@ -76,10 +76,11 @@ def test_gradients_are_those_of_both_losses(model: TaggingModel, make_corpus: Ma
 
 def test_tables_are_back_even_if_the_loss_fails(model: TaggingModel) -> None:
     (table,) = model.encoder.word_parameters()
-    table.grad, was = torch.ones_like(table), table.detach().clone()
+    moves, was = WordMoves([table]), table.detach().clone()
+    table.grad = torch.ones_like(table)
 
     def fail() -> None:
-        with moved_words([table], 2.0):
+        with moves.moved(2.0):
             assert float((table.detach() - was).norm()) == pytest.approx(2.0, rel=1e-3)
             raise ZeroDivisionError
 
@@ -91,11 +92,36 @@ def test_tables_are_back_even_if_the_loss_fails(model: TaggingModel) -> None:
 def test_no_gradient_no_step(model: TaggingModel) -> None:
     (table,) = model.encoder.word_parameters()
     was = table.detach().clone()
-    with moved_words([table], 2.0):
+    moves = WordMoves([table])
+    with moves.moved(2.0):
         assert torch.equal(table, was)
     table.grad = torch.zeros_like(table)
-    with moved_words([table], 2.0):
+    with moves.moved(2.0):
         assert torch.equal(table, was)
+
+
+def test_what_earlier_batches_left_has_no_say(model: TaggingModel) -> None:
+    (table,) = model.encoder.word_parameters()
+    table.grad, was = torch.full_like(table, 3.0), table.detach().clone()
+    moves = WordMoves([table])
+    table.grad[1] += 2.0
+    with moves.moved(1.0):
+        step = table.detach() - was
+    assert not step[[i for i in range(len(step)) if i != 1]].any()
+    torch.testing.assert_close(step[1], torch.full_like(step[1], step.shape[1] ** -0.5))
+
+
+def test_parts_of_a_step_are_moved_each_by_itself(model: TaggingModel, make_corpus: MakeCorpus) -> None:
+    feed = Feed(model, "target", make_corpus().train, 8, seed=1)
+    phase = Phase("train", model, TrainConfig(batch_size=8, perturb=0.7), {"target": feed}, 1)
+    found = []
+    for parts in ([0], [1], [0, 1]):
+        model.zero_grad()
+        for k in parts:
+            phase.gradients(phase.draw(k, 0, 1), lambda loss: loss.backward())
+        found.append([p.grad.clone() for p in model.parameters() if p.grad is not None])
+    for one, other, both in zip(*found, strict=True):
+        torch.testing.assert_close(both, one + other, rtol=1e-3, atol=1e-5)
 
 
 def test_a_run_learns_from_it(settings: dict[str, Any], make_corpus: MakeCorpus, tmp_path: Path) -> None:
@@ -125,7 +151,7 @@ def _named(corpus: Corpus, name: str) -> Corpus:
         ("metaner", {"pretrain": {"perturb": 1.0}}, "config.pretrain.perturb"),
         ("bilm", {"pretrain": {"swap": 0.5}}, "config.pretrain.swap"),
         (
-            "in_domain",
+            "finetune",
             {"train": {"perturb": 1.0}, "encoder": {"words": {"train": False}}},
             "config.train.perturb",
         ),
@@ -139,11 +165,10 @@ def test_what_a_phase_would_not_follow_is_refused(
     over: dict[str, Any],
     place: str,
 ) -> None:
-    sources = (
-        [] if method == "in_domain" else [make_corpus("news"), _named(make_corpus("news", seed=1), "other")]
-    )
+    sources = [make_corpus("news"), _named(make_corpus("news", seed=1), "other")]
     target = make_corpus("news", seed=2)
     with pytest.raises(ConfigError) as caught:
         transfer(method, target, sources, out=tmp_path / "out", config=merge(tiny, over), quiet=True)
     assert place in str(caught.value)
     assert "leave" in str(caught.value)
+    assert not list((tmp_path / "out").glob("state/*"))  # before any training

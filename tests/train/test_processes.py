@@ -28,10 +28,9 @@ def _free_port() -> int:
 def _run(folder: Path, processes: int) -> None:
     command = [sys.executable]
     if processes > 1:
-        command += ["-m", "accelerate.commands.launch", "--cpu", "--num_processes", str(processes)]
-        command += ["--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"]
-        command += ["--main_process_port", str(_free_port())]
-    command += [str(HERE / "joint_run.py"), str(folder), "sgd"]
+        command += ["-m", "torch.distributed.run", "--nproc_per_node", str(processes)]
+        command += ["--master_port", str(_free_port())]
+    command += [str(HERE / "joint_run.py"), str(folder), "sgd", str(processes)]
     path = os.pathsep.join([str(SOURCE), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment, check=False)
@@ -50,8 +49,8 @@ def test_two_processes_give_the_weights_of_one(tmp_path: Path) -> None:
         [json.loads(line) for line in (tmp_path / name / "log.jsonl").read_text().splitlines()]
         for name in ("1", "2")
     ]
-    assert len(logs[0]) == len(logs[1]) == 3
-    assert [e["step"] for e in logs[1]] == [6, 12, 18]
+    assert [e["phase"] for e in logs[0]] == ["train"] * 3 + ["train-2"] * 3
+    assert [e["step"] for e in logs[0]] == [e["step"] for e in logs[1]] == [6, 12, 18] * 2
     assert [e["dev_f1"] for e in logs[0]] == pytest.approx([e["dev_f1"] for e in logs[1]])
 
 

@@ -85,7 +85,7 @@ def step_cells(
     return [
         cell(
             table, head, "mpnet", t, s, over,
-            row=row, sources=sources, disjoint=len(sources) > 1, keep_spans=table != "laner-ablation",
+            row=row, sources=sources, disjoint=len(sources) > 1, keep_spans=len(columns) == len(CROSSNER),
         )
         for s in seeds
         for row, (head, over, sources) in steps.items()

@@ -90,6 +90,7 @@ class Method:
                 expected="decoder.start carried",
                 fix="--set decoder.start=carried, or leave decoder.same away",
             )
+        self._check_moves()
         if self.setup.target is not None and self.uses_target_labels and not self.can_do_without:
             self._check_labels()
         if self.setup.target is not None and self.learns_labels and not self.target_space.types:
@@ -106,6 +107,20 @@ class Method:
                 fix="ask for more than 0 (--shots, --ratio), hold out less of a small corpus (--hold-out), or use a "
                 "method that does without target labels (d_shift)",
             )
+
+    def _check_moves(self) -> None:
+        encoder = self.config.encoder
+        recurrent = encoder.kind == "recurrent"
+        frozen = not encoder.words.train if recurrent else encoder.transformer.freeze_embeddings
+        setting = "words.train=true" if recurrent else "transformer.freeze_embeddings=false"
+        for block in ("pretrain", "train"):
+            if frozen and getattr(self.config, block).perturb:
+                raise ConfigError(
+                    "word vectors are to be moved, but they are frozen",
+                    place=f"config.{block}.perturb",
+                    expected="0",
+                    fix=f"leave {block}.perturb away, or --set encoder.{setting}",
+                )
 
     def _check_same(self, known: Iterable[str]) -> None:
         check_same(self.config.decoder.same, self.target_space.types, sorted(known), "config.decoder.same")

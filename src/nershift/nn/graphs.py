@@ -39,4 +39,5 @@ def record(run: Callable[[], T], pool: Any) -> tuple[Callable[[], Any], T]:
 
 def cause(error: RuntimeError) -> str:
     """What went wrong in a sentence; torch goes on with what every process holds of the GPU's memory."""
-    return f"{type(error).__name__}: {str(error).splitlines()[0].split('. ')[0].rstrip('.')}"
+    first = (str(error).splitlines() or [""])[0]
+    return f"{type(error).__name__}: {first.split('. ')[0].rstrip('.')}"

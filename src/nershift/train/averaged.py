@@ -51,14 +51,15 @@ def train_and_average(
         what came of each training, by name, and of the average if there was more than one.
     """
     results = {first.name: loop(first).run()}
+    if first.config.average == 1:
+        return results, None
     weights = {first.name: _weights(first)}
     for k in range(2, first.config.average + 1):
         if (phase := again()) is not None:
             draw_anew(phase, k)
             results[phase.name] = loop(phase).run()
             weights[phase.name] = _weights(phase)
-    if len(results) == 1:
-        return results, None
+        del phase  # before the next is made
     scores = {name: result.best for name, result in results.items() if result.best is not None}
     taken, score = list(weights), None
     if len(scores) == len(results):

@@ -79,6 +79,7 @@ class Loop:
         with self.recorder.recording() if self.recorder is not None else nullcontext():
             self._train()
         self._finish()
+        del self.recorder, self.optimizer  # they hold on to this loop, and to much of a GPU's memory
         return self.progress
 
     def _train(self) -> None:

@@ -14,7 +14,7 @@ from nershift.data.spans import Sentence
 from nershift.errors import ConfigError
 from nershift.eval.metrics import score
 from nershift.nn.model import Batch, TaggingModel
-from nershift.nn.moved_words import moved_words
+from nershift.nn.moved_words import WordMoves
 from nershift.train.feed import Feed
 from nershift.train.seeding import generator
 
@@ -87,11 +87,12 @@ class Phase:
 
     def gradients(self, batches: Mapping[str, Batch], backward: Backward) -> dict[str, Tensor]:
         """Leave gradients in ``.grad`` (by ``backward(loss)`` or by hand) and return values for the log."""
+        moves = WordMoves(self.model.encoder.word_parameters() if self.config.perturb else ())
         loss = self.loss(batches)
         backward(loss)
         logged = {"loss": loss.detach()}
         if self.config.perturb:
-            with moved_words(self.model.encoder.word_parameters(), self.config.perturb):
+            with moves.moved(self.config.perturb):
                 moved = self.loss(batches)
                 backward(moved)
             logged["moved_loss"] = moved.detach()
