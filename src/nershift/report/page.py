@@ -32,6 +32,7 @@ h3 { font-size: .92rem; font-weight: 650; margin: 1.3rem 0 .4rem; }
 section > p, section li { font-size: .88rem; overflow-wrap: anywhere; }
 section ul { padding-left: 1.1rem; }
 .below td { color: var(--soft); font-size: .78rem; border-bottom: 0; padding-top: 0; padding-bottom: .1rem; }
+.below td:not(.w) { white-space: normal; min-width: 7rem; }
 .below .w { padding-left: .9rem; white-space: nowrap; }
 tr:has(+ .below) td { border-bottom: 0; }
 tr:not(.below) td { border-top: 1px solid var(--line); }
