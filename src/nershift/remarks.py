@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nershift.config import read_yaml
+from nershift.config import Config, TrainConfig, read_yaml
 from nershift.methods import methods
 from nershift.methods.base import Method
 from nershift.run_folder import Run
 from nershift.train.averaged import AVERAGE
 
+_EXTRAS = ("average", "perturb", "swap")  # settings that cost time or change what is trained on
 _SHORT = 3  # sentences of so few tokens ("No change .") may well stand in two corpora
 
 
@@ -71,6 +72,17 @@ def beginning(origin: Mapping[str, Any]) -> list[str]:
     known = f" ({'; '.join(facts)})" if facts else ""
     more = " It knew those labels before it saw the ones counted here." if origin.get("labelled") else ""
     return [f"Started from the {origin['kind']} in '{origin['folder']}'{known}.{more}"]
+
+
+def idle(config: Config, phases: Mapping[str, Any]) -> list[str]:
+    """Settings of a phase that the run did not have."""
+    told, plain = [], TrainConfig()
+    for block, what in (("pretrain", "pre-training"), ("train", "training on the target")):
+        asked = [n for n in _EXTRAS if getattr(getattr(config, block), n) != getattr(plain, n)]
+        if asked and block not in phases:
+            names = ", ".join(f"{block}.{name}" for name in asked)
+            told.append(f"There was no {what} in this run: {names} had no effect.")
+    return told
 
 
 def averaged(phases: Mapping[str, Any]) -> list[str]:

@@ -29,7 +29,7 @@ from nershift.methods.base import Method, Setup
 from nershift.nn.model import TaggingModel
 from nershift.nn.store import load_model, save_model
 from nershift.nn.support import Support
-from nershift.remarks import averaged, beginning, leaks, origin_of, unused
+from nershift.remarks import averaged, beginning, idle, leaks, origin_of, unused
 from nershift.report.run import write_report
 from nershift.run_folder import Run, open_folder
 from nershift.storage import write_text
@@ -152,8 +152,10 @@ def transfer(
             if origin and not setup.sources:
                 told["sources"] = origin["sources"]
             told["selection"] = _selection(task, phases or origin.get("phases", {}))
-            remarks = (beginning(origin), averaged(phases), task.remarks(), unused(task), leaks(task))
-            told["remarks"] = [remark for found in remarks for remark in found]
+            told["remarks"] = [
+                *(*beginning(origin), *averaged(phases), *idle(settings, phases)),
+                *(*task.remarks(), *unused(task), *leaks(task)),
+            ]
             told |= task.measures(model)
             _write_results(folder, tagger, task, identity, told, time.monotonic() - began)
             _round_off(folder, report)

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from nershift.config import merge
+from nershift.config import Config, build, merge
 from nershift.data.corpus import Corpus
 from nershift.nn.store import load_model
-from nershift.remarks import averaged
+from nershift.remarks import averaged, idle
 from nershift.run import pretrain, transfer
 from nershift.train.averaged import choose
 from nershift.train.loop import Interrupted, Loop
@@ -128,6 +128,17 @@ def test_what_dev_chose_is_told() -> None:
         "The weights that training started from are the mean of 2 of 2 trainings"
     )
     assert averaged({"pretrain": {}, "train": {}}) == []
+
+
+def test_settings_of_a_phase_that_there_is_not_are_told(run) -> None:
+    folder = run("joint", "multitask", pretrain={"perturb": 0.5, "average": 3}, train={"average": 2})
+    told = json.loads((folder / "metrics.json").read_text())["remarks"]
+    assert "There was no pre-training in this run: pretrain.average, pretrain.perturb had no effect." in told
+    asked = build(Config, {"train": {"swap": 0.2}})
+    assert idle(asked, {"pretrain": {}}) == [
+        "There was no training on the target in this run: train.swap had no effect."
+    ]
+    assert idle(asked, {"pretrain": {}, "train": {}}) == []
 
 
 def test_one_that_lowers_the_score_stays_out() -> None:
