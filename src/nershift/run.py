@@ -153,8 +153,12 @@ def transfer(
                 told["sources"] = origin["sources"]
             told["selection"] = _selection(task, phases or origin.get("phases", {}))
             told["remarks"] = [
-                *(*beginning(origin), *averaged(phases), *idle(settings, phases)),
-                *(*task.remarks(), *unused(task), *leaks(task)),
+                *beginning(origin),
+                *averaged(phases),
+                *idle(settings, phases),
+                *task.remarks(),
+                *unused(task),
+                *leaks(task),
             ]
             told |= task.measures(model)
             _write_results(folder, tagger, task, identity, told, time.monotonic() - began)

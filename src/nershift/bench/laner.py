@@ -281,7 +281,7 @@ TABLES = [
     Table(
         "laner-ablation",
         "LANER: smaller choices, two targets, F1 on dev",
-        lambda seeds: step_cells("laner-ablation", ABLATIONS, ABLATION_TARGETS, seeds),
+        lambda seeds: step_cells("laner-ablation", ABLATIONS, ABLATION_TARGETS, seeds, keep_spans=False),
         lambda c: (c.name, column(c.target)),
         notes=_NOTES,
         value=on_dev,

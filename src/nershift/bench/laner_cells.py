@@ -7,7 +7,7 @@ from typing import Any
 
 from nershift.bench.cells import Cell
 from nershift.config import merge
-from nershift.methods.laner import PAPER
+from nershift.methods.laner import PAPER, RATES
 
 SOURCE = ("conll2003_en",)
 CROSSNER = ("politics", "science", "music", "literature", "ai")
@@ -19,16 +19,9 @@ ENCODERS: dict[str, dict[str, Any]] = {
     "distilbert-cased": {"encoder": {"transformer": {"name": "distilbert-cased"}}},
 }
 BOTH = {"encoder": {"transformer": {"name": "mpnet+distilbert-cased"}, "chars": _CHARS}}
-# The paper has one rate, 5e-5, for everything and all of the time. Here parts that start from nothing are given ten
-# times the rate of the encoder, rates rise and fall, and the number of epochs is fixed beforehand: fewer steps.
-_PHASE: dict[str, Any] = {
-    "lr": 5e-4,
-    "encoder_lr": 5e-5,
-    "schedule": "linear",
-    "warmup": 0.1,
-    "clip": 1.0,
-    "precision": "bf16",
-}
+# The paper has one rate, 5e-5, for everything and all of the time. Here rates are those of the preset `tuned`, and the
+# number of epochs is fixed beforehand: fewer steps.
+_PHASE: dict[str, Any] = merge(RATES, {"precision": "bf16"})
 RECIPE: dict[str, Any] = {
     "pretrain": merge(_PHASE, {"batch_size": 64, "epochs": 2}),
     "train": merge(_PHASE, {"batch_size": 8, "epochs": 25, "patience": 0}),

@@ -79,13 +79,17 @@ ABLATION_TARGETS = ("music", "ai")
 
 
 def step_cells(
-    table: str, steps: Mapping[str, Step], columns: Sequence[str], seeds: Sequence[int]
+    table: str,
+    steps: Mapping[str, Step],
+    columns: Sequence[str],
+    seeds: Sequence[int],
+    keep_spans: bool = True,
 ) -> list[Cell]:
     """Seed by seed and row by row, so that a grid that is cut short has whole rows."""
     return [
         cell(
             table, head, "mpnet", t, s, over,
-            row=row, sources=sources, disjoint=len(sources) > 1, keep_spans=len(columns) == len(CROSSNER),
+            row=row, sources=sources, disjoint=len(sources) > 1, keep_spans=keep_spans,
         )
         for s in seeds
         for row, (head, over, sources) in steps.items()

@@ -123,18 +123,12 @@ def _spoil(sentence: Sentence, noise: Noise, rng: random.Random) -> Sentence:
 
 
 def _hashtags(sentence: Sentence, share: float, rng: random.Random) -> tuple[list[str], list[Span]]:
-    tokens: list[str] = []
-    spans: list[Span] = []
-    at = 0
-    for span in sentence.spans:
-        tokens += sentence.tokens[at : span.start]
-        words = list(sentence.tokens[span.start : span.end])
-        if rng.random() < share:
-            words = ["#" + "".join(words)]
-        spans.append(Span(len(tokens), len(tokens) + len(words), span.label))
-        tokens += words
-        at = span.end
-    return tokens + list(sentence.tokens[at:]), spans
+    def words(span: Span) -> tuple[str, ...]:
+        own = sentence.tokens[span.start : span.end]
+        return ("#" + "".join(own),) if rng.random() < share else own
+
+    made = sentence.with_entities(words)
+    return list(made.tokens), list(made.spans)
 
 
 def _typo(word: str, rng: random.Random) -> str:

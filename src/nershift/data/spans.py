@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from nershift.errors import DataError
@@ -81,6 +81,17 @@ class Sentence:
 
     def with_spans(self, spans: Iterable[Span]) -> Sentence:
         return replace(self, spans=tuple(sorted(spans)))
+
+    def with_entities(self, words: Callable[[Span], Sequence[str]]) -> Sentence:
+        """What ``words`` gives in place of each entity, from left to right, under the same labels; text is dropped."""
+        tokens, spans, at = list[str](), list[Span](), 0
+        for span in self.spans:
+            tokens += self.tokens[at : span.start]
+            begin = len(tokens)
+            tokens += words(span)
+            spans.append(Span(begin, len(tokens), span.label))
+            at = span.end
+        return Sentence((*tokens, *self.tokens[at:]), tuple(spans))
 
     def to_text(self) -> tuple[str, tuple[tuple[int, int], ...]]:
         """Text and token offsets; tokens are joined by single spaces when no text was kept."""

@@ -44,7 +44,7 @@ PAPER: dict[str, Any] = {
 RELEASED: dict[str, Any] = merge(PAPER, {"train": {"epochs": 300}, "options": {"connect": False}})
 # Parts that start from nothing learn ten times as fast as the encoder, and rates rise and fall. How long the phases
 # take, and swapped entities, were chosen on CrossNER's dev splits (table laner-recipes).
-_TUNED: dict[str, Any] = {
+RATES: dict[str, Any] = {
     "lr": 5e-4,
     "encoder_lr": 5e-5,
     "schedule": "linear",
@@ -54,8 +54,8 @@ _TUNED: dict[str, Any] = {
 TUNED: dict[str, Any] = merge(
     PAPER,
     {
-        "pretrain": merge(_TUNED, {"batch_size": 64, "epochs": 4, "balance": 0.1}),
-        "train": merge(_TUNED, {"batch_size": 8, "epochs": 50, "patience": 0, "swap": 0.3}),
+        "pretrain": merge(RATES, {"batch_size": 64, "epochs": 4, "balance": 0.1}),
+        "train": merge(RATES, {"batch_size": 8, "epochs": 50, "patience": 0, "swap": 0.3}),
     },
 )
 PRESETS = {"paper": PAPER, "released": RELEASED, "tuned": TUNED}

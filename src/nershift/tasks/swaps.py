@@ -30,13 +30,10 @@ def swapped(
         >>> swapped(s, {"LOC": [("New", "York")]}, 1.0, Random(0)).tokens
         ('Ada', 'left', 'New', 'York')
     """
-    tokens, spans, at = list[str](), list[Span](), 0
-    for span in sentence.spans:
-        tokens += sentence.tokens[at : span.start]
-        words = sentence.tokens[span.start : span.end]
+
+    def words(span: Span) -> Words:
         if rng.random() < share and span.label in entities:
-            words = rng.choice(entities[span.label])
-        spans.append(Span(len(tokens), len(tokens) + len(words), span.label))
-        tokens += words
-        at = span.end
-    return Sentence((*tokens, *sentence.tokens[at:]), tuple(spans))
+            return rng.choice(entities[span.label])
+        return sentence.tokens[span.start : span.end]
+
+    return sentence.with_entities(words)

@@ -191,7 +191,7 @@ class Loop:
         if not found and weights and not torch.stack(weights).all():
             found = ["weights are infinite or not numbers"]
         if self.processes.any_of(bool(found))[0]:
-            part = "pretrain" if self.phase.name.startswith("pretrain") else "train"
+            part = self.phase.block
             clip = f"{self.config.clip:g}" if self.config.clip else "off"
             raise Diverged(
                 f"training diverged: {found[0] if found else 'in another process'} at step {self.progress.step} "

@@ -60,23 +60,27 @@ class Phase:
         ] = {}  # batches of what is scored
         self._check()
 
+    @property
+    def block(self) -> str:
+        """The part of the settings that the phase follows."""
+        return "pretrain" if self.name.startswith("pretrain") else "train"
+
     def _check(self) -> None:
         """Refuse settings that this phase would not follow."""
-        reasons = {}
         if self.config.perturb and type(self).gradients is not Phase.gradients:
-            reasons["perturb"] = "its steps are of their own kind"
-        elif self.config.perturb and not any(p.requires_grad for p in self.model.encoder.word_parameters()):
-            reasons["perturb"] = "word vectors are frozen"
+            raise self._cannot("perturb", "its steps are of their own kind")
+        if self.config.perturb and not any(p.requires_grad for p in self.model.encoder.word_parameters()):
+            raise self._cannot("perturb", "word vectors are frozen")
         if self.config.swap and not any(feed.swap for feed in self.feeds.values()):
-            reasons["swap"] = "its batches are of their own kind"
-        block = "pretrain" if self.name == "pretrain" else "train"
-        for name, reason in reasons.items():
-            raise ConfigError(
-                f"phase '{self.name}' of this method cannot follow it: {reason}",
-                place=f"config.{block}.{name}",
-                expected="0",
-                fix=f"leave {block}.{name} away",
-            )
+            raise self._cannot("swap", "its batches are of their own kind")
+
+    def _cannot(self, setting: str, reason: str) -> ConfigError:
+        return ConfigError(
+            f"phase '{self.name}' of this method cannot follow it: {reason}",
+            place=f"config.{self.block}.{setting}",
+            expected="0",
+            fix=f"leave {self.block}.{setting} away",
+        )
 
     def draw(self, step: int, rank: int, world: int) -> dict[str, Batch]:
         """The batches of one step."""
@@ -87,11 +91,11 @@ class Phase:
 
     def gradients(self, batches: Mapping[str, Batch], backward: Backward) -> dict[str, Tensor]:
         """Leave gradients in ``.grad`` (by ``backward(loss)`` or by hand) and return values for the log."""
-        moves = WordMoves(self.model.encoder.word_parameters() if self.config.perturb else ())
+        moves = WordMoves(self.model.encoder.word_parameters()) if self.config.perturb else None
         loss = self.loss(batches)
         backward(loss)
         logged = {"loss": loss.detach()}
-        if self.config.perturb:
+        if moves is not None:
             with moves.moved(self.config.perturb):
                 moved = self.loss(batches)
                 backward(moved)
