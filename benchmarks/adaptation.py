@@ -25,11 +25,11 @@ import torch
 from common import Row, report, time_rivals
 from torch import Tensor, nn
 
-from nershift.nn.ghost.adapter import trained
-from nershift.nn.ghost.layout import Layout
-from nershift.nn.ghost.step_rule import StepRule
-from nershift.nn.ghost.tasks import Ghost
-from nershift.nn.token_loss import mean_and_max
+from nershift.methods.metacross.batched_adaptation.adapter import trained
+from nershift.methods.metacross.batched_adaptation.layout import Layout
+from nershift.methods.metacross.batched_adaptation.step_rule import StepRule
+from nershift.methods.metacross.batched_adaptation.tasks import PerTaskUpdate
+from nershift.methods.metacross.token_loss import mean_and_max
 
 T = TypeVar("T")
 K, TAGS, TASKS, STEPS = 2, 9, 32, 2
@@ -111,13 +111,13 @@ class Data:
     def batched(self, rule: StepRule, group: int) -> Tensor:
         out = []
         for start in range(0, len(self.query), group):
-            with Ghost(self.model, rule) as ghost:
+            with PerTaskUpdate(self.model, rule) as ghost:
                 query = self._steps(ghost, range(start, min(start + group, len(self.query))), 1)
                 with torch.no_grad(), ghost.reading(query):
                     out.append(self.model(self.query[start : start + group]))
         return torch.cat(out)
 
-    def _steps(self, ghost: Ghost, tasks: range, steps: int) -> Layout:
+    def _steps(self, ghost: PerTaskUpdate, tasks: range, steps: int) -> Layout:
         rows = slice(tasks[0] * K, (tasks[-1] + 1) * K)
         members = [range(K * t, K * t + K) for t in range(len(tasks))]
         layout = Layout([1] * (K * len(tasks)), members, self.device)
@@ -141,7 +141,7 @@ class Data:
         self.model.zero_grad()
         for start in range(0, tasks, group):
             chosen = range(start, min(start + group, tasks))
-            with Ghost(self.model, rule) as ghost:
+            with PerTaskUpdate(self.model, rule) as ghost:
                 query = self._steps(ghost, chosen, STEPS)
                 with ghost.reading(query):
                     rows = slice(chosen[0], chosen[-1] + 1)
@@ -156,9 +156,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--seconds", type=float, default=3.0, help="time for each rule")
     parser.add_argument("--base", action="store_true")
-    parser.add_argument(
-        "--meta", action="store_true", help="gradients of a meta-batch instead of predictions"
-    )
+    parser.add_argument("--meta", action="store_true", help="gradients of a meta-batch instead of predictions")
     parser.add_argument("--adam-group", type=int, default=64, help="sentences at once for Adam")
     options = parser.parse_args()
     sizes = BASE if options.base else Sizes()

@@ -16,11 +16,11 @@ from pathlib import Path
 
 from nershift import Sentence, Tagger
 from nershift.data.formats import read_sentences
-from nershift.deploy.adaptive import cases, neighbours
 from nershift.errors import CheckpointError
-from nershift.nn.store import load_model
-from nershift.nn.support import Neighbour, Support
+from nershift.methods.metacross.support import Neighbour, Support
+from nershift.model_store import load_model
 from nershift.run import Run
+from nershift.tagger.adaptive import cases, neighbours
 
 
 def marked(sentence: Sentence) -> str:
@@ -74,12 +74,12 @@ def changed(tagger: Tagger, gold: Sequence[Sentence], limit: int) -> str:
 
 
 def load(folder: Path) -> Tagger:
-    """A run's tagger, or that of a pre-training, whose one decoder reads the target too."""
+    """A run's tagger, or that of a pre-training, whose one head reads the target too."""
     model, meta = load_model(folder)
     support = Support.load(folder)
     if support is None:
         raise CheckpointError("keeps no sentences to adapt to", place=str(folder))
-    ((key, _),) = model.named_decoders()
+    ((key, _),) = model.named_heads()
     return Tagger(model, meta, key, support)
 
 

@@ -37,7 +37,7 @@ DATNET: dict[str, tuple[str, bool, int, Mapping[str, Any]]] = {
     "sub-words for both, lr 3e-3, AT": ("+ AT + F-T (GRAD)", True, 200, {"train": {"lr": 3e-3}}),
 }  # fmt: skip
 CROSSLM: dict[str, tuple[str, Mapping[str, Any]]] = {
-    "target alone, RMSprop 1e-3": ("in_domain", {"preset": "crosslm", **_SINGLE}),
+    "target alone, RMSprop 1e-3": ("target_only", {"preset": "crosslm", **_SINGLE}),
     "SGD 0.015": ("crosslm", {}),
     "Adam 3e-4 (1e-3 for the encoder)": (
         "crosslm", merge(_ADAM, {"train": {"lr": 3e-4, "encoder_lr": 1e-3}}),

@@ -56,9 +56,7 @@ def compare(folders: Mapping[str, str], limit: int) -> str:
     return f"{told}\n\n" + "\n".join(parts)
 
 
-def _interest(
-    i: int, gold: Sequence[Sentence], predicted: Sequence[Sequence[Sentence]]
-) -> tuple[int, int] | None:
+def _interest(i: int, gold: Sequence[Sentence], predicted: Sequence[Sequence[Sentence]]) -> tuple[int, int] | None:
     if all(tagged[i].spans == predicted[0][i].spans for tagged in predicted):
         return None
     *others, last = (tagged[i].spans == gold[i].spans for tagged in predicted)

@@ -16,8 +16,8 @@ import torch
 from common import Row, report, time_rivals
 from torch import Tensor
 
-from nershift.nn.crf.kernels import negative_log_likelihood
-from nershift.nn.crf.search import viterbi
+from nershift.heads.crf.kernels import negative_log_likelihood
+from nershift.heads.crf.search import viterbi
 
 try:
     from torchcrf import CRF
@@ -65,9 +65,7 @@ def measure(size: int, ragged: bool, device: str, seconds: float) -> Row:
             leaf.grad = None
         return [run().detach(), *(leaf.grad.clone() for leaf in leaves if leaf.grad is not None)]
 
-    difference = max(
-        float((a - b).abs().max()) for a, b in zip(results(baseline), results(ours), strict=True)
-    )
+    difference = max(float((a - b).abs().max()) for a, b in zip(results(baseline), results(ours), strict=True))
     times = time_rivals({"baseline": baseline, "ours": ours}, device, seconds)
     decode = time_rivals(
         {"baseline": lambda: model.decode(emissions, mask), "ours": lambda: viterbi(emissions, *chain, mask)},

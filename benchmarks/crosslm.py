@@ -30,13 +30,13 @@ from nershift.config import build, merge
 from nershift.data.builtin import builtin_corpus
 from nershift.data.raw import RawText
 from nershift.methods.base import Setup
-from nershift.methods.crosslm import CrossLM, CrossLMOptions
-from nershift.nn.generated import LSTMGenerator
-from nershift.nn.model import Batch, TaggingModel
+from nershift.methods.crosslm.generated import LSTMGenerator
+from nershift.methods.crosslm.method import CrossLM, CrossLMOptions
+from nershift.methods.crosslm.stage import CrossLMStage
+from nershift.model import Batch, TaggingModel
 from nershift.run import resolve
 from nershift.text.counts import OutputWords
-from nershift.train.generated import CrossLMPhase
-from nershift.train.raw import RawFeed
+from nershift.training.raw_sampler import RawBatchSampler
 
 PUBLISHED_MS = 3_000_000 / 1499
 
@@ -45,9 +45,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--json", type=Path)
-    parser.add_argument(
-        "--seconds", type=float, default=12.0, help="time for the first row; the second has half"
-    )
+    parser.add_argument("--seconds", type=float, default=12.0, help="time for the first row; the second has half")
     parser.add_argument("--words", type=int, default=20_000, help="further words of word table and softmax")
     parser.add_argument("--lines", type=int, default=1_000_000, help="sentences of the larger raw text")
     options = parser.parse_args()
@@ -58,7 +56,7 @@ def main() -> None:
 
 
 def step_cost(options: argparse.Namespace) -> Row:
-    ours, plain = Steps(make_phase(options), cycle=20), plain_steps(make_phase(options))
+    ours, plain = Steps(make_stage(options), cycle=20), plain_steps(make_stage(options))
     rivals = {"plain": plain.step, "ours": ours.step}
     times = time_rivals(rivals, options.device, options.seconds, warm_up=2)
     extra: dict[str, float | str] = {"cost": times["ours"] / times["plain"], "limit": 1.3}
@@ -67,7 +65,7 @@ def step_cost(options: argparse.Namespace) -> Row:
 
 def epoch(options: argparse.Namespace) -> Row:
     sizes = {"train": {"batch_size": 10}, "options": {"lm_batch_size": 260}}
-    ours = Steps(make_phase(options, sizes), cycle=20).step
+    ours = Steps(make_stage(options, sizes), cycle=20).step
     times = time_rivals({"ours": ours}, options.device, options.seconds / 2, warm_up=2)
     extra: dict[str, float | str] = {"epoch, s": 1.499 * times["ours"]}
     return Row("published sizes", PUBLISHED_MS, times["ours"], extra=extra)
@@ -86,26 +84,26 @@ class WideCrossLM(CrossLM):
         return OutputWords([*found.words, *more], torch.tensor([*found.frequencies, *rare]).numpy())
 
 
-def make_phase(options: argparse.Namespace, settings: dict[str, Any] | None = None) -> CrossLMPhase:
+def make_stage(options: argparse.Namespace, settings: dict[str, Any] | None = None) -> CrossLMStage:
     config = resolve("crosslm", merge({"device": options.device}, settings or {}))
     source, target = builtin_corpus("news"), builtin_corpus("market")
     setup = Setup(config, build(CrossLMOptions, config.options), target, target.types, (source,))
     method = WideCrossLM(setup)
     method.words = options.words
-    phase = method.train(None)
-    assert isinstance(phase, CrossLMPhase)
-    phase.model.to(options.device).train()
-    return phase
+    stage = method.train(None)
+    assert isinstance(stage, CrossLMStage)
+    stage.model.to(options.device).train()
+    return stage
 
 
-def plain_steps(phase: CrossLMPhase) -> Steps:
+def plain_steps(stage: CrossLMStage) -> Steps:
     """An ordinary BiLSTM on the same batches and heads, updated after every task."""
-    phase.model.extras["generator"] = Ordinary(phase.model)
+    stage.model.extras["generator"] = Ordinary(stage.model)
 
     def losses(batches: Mapping[str, Batch]) -> Iterator[Tensor]:
-        return (phase.losses([task], batches, [torch.empty(0)])[task.feed] for task in phase.tasks)
+        return (stage.losses([task], batches, [torch.empty(0)])[task.sampler] for task in stage.tasks)
 
-    return Steps(phase, losses, cycle=20)
+    return Steps(stage, losses, cycle=20)
 
 
 class Ordinary(LSTMGenerator):
@@ -157,10 +155,10 @@ def peak_mib() -> float:
 def _read(path: Path, queue: Any) -> None:
     text = RawText(path)
     words = OutputWords.of({"text": text}, size=20_000)
-    phase = make_phase(argparse.Namespace(device="cpu", words=0))
-    feed = RawFeed(phase.model, "text", text, 30, 1, words)
+    stage = make_stage(argparse.Namespace(device="cpu", words=0))
+    sampler = RawBatchSampler(stage.model, "text", text, 30, 1, words)
     for k in range(300):
-        feed.batch(k * (feed.per_epoch // 300))
+        sampler.batch(k * (sampler.per_epoch // 300))
     queue.put(peak_mib())
 
 

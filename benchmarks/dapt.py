@@ -19,7 +19,7 @@ from common import machine
 
 from nershift.bench.jobs import corpus, raw_text
 from nershift.bench.laner_steps import DAPT
-from nershift.dapt import dapt
+from nershift.dapt.pretraining import dapt
 
 RAW = {"biomedical": "raw_biomedical", "tweets": "wnut2017", "movie-reviews": "raw_movie_reviews"}
 
@@ -41,9 +41,7 @@ def main() -> None:
             "train": {"max_steps": options.steps, "precision": "fp32" if options.device == "cpu" else "bf16"},
         }
         folder = options.out / f"{options.encoder}-{text}"
-        made[text] = dapt(
-            options.encoder, [raw_text(RAW[text])], out=folder, exclude=targets, config=settings
-        )
+        made[text] = dapt(options.encoder, [raw_text(RAW[text])], out=folder, exclude=targets, config=settings)
         print(text, json.dumps(made[text]))
     if options.json:
         told = {"title": "Domain-adaptive pre-training", "machine": machine(options.device), "texts": made}

@@ -26,12 +26,12 @@ from nershift.data.builtin import builtin_corpus
 from nershift.data.corpus import Corpus
 from nershift.data.formats import read_corpus
 from nershift.methods.base import Setup
-from nershift.methods.datnet import DATNet, DATNetOptions
-from nershift.methods.datnet_phase import DualPhase
-from nershift.nn.grad_loss import grad_loss
-from nershift.nn.shared_private import shared_parameters, shared_part
+from nershift.methods.datnet.grad_loss import grad_loss
+from nershift.methods.datnet.method import DATNet, DATNetOptions
+from nershift.methods.datnet.shared_private import shared_parameters, shared_part
+from nershift.methods.datnet.stage import DualStage
 from nershift.run import resolve
-from nershift.tasks.subsets import subset
+from nershift.sampling.subsets import subset
 
 
 def main() -> None:
@@ -56,8 +56,8 @@ def main() -> None:
 
 
 def measure_cost(variant: str, options: argparse.Namespace) -> Row:
-    phases = {
-        name: make_phase(
+    stages = {
+        name: make_stage(
             builtin_corpus("news"),
             builtin_corpus("clinic"),
             options,
@@ -65,24 +65,22 @@ def measure_cost(variant: str, options: argparse.Namespace) -> Row:
         )
         for name, moved in (("plain", False), ("moved", True))
     }
-    runs = {name: Steps(phase) for name, phase in phases.items()}
+    runs = {name: Steps(stage) for name, stage in stages.items()}
     times = time_rivals({k: run.step for k, run in runs.items()}, options.device, options.seconds, warm_up=3)
     cost = {"cost": times["moved"] / times["plain"], "limit": 2.2}
     return Row(f"DATNet-{variant}", times["plain"], times["moved"], extra={**cost})
 
 
-def make_phase(
-    source: Corpus, target: Corpus, options: argparse.Namespace, settings: dict[str, Any]
-) -> DualPhase:
+def make_stage(source: Corpus, target: Corpus, options: argparse.Namespace, settings: dict[str, Any]) -> DualStage:
     values = {"device": options.device, "options": settings, "train": {"batch_size": options.batch}}
     config = resolve("datnet", merge(values, parse_settings(options.set)))
     sources = () if settings["variant"] == "base" else (source,)
     method = DATNet(Setup(config, build(DATNetOptions, config.options), target, target.types, sources))
     method.check()
-    phase = method.train(None)
-    assert isinstance(phase, DualPhase)
-    phase.model.to(options.device).train()
-    return phase
+    stage = method.train(None)
+    assert isinstance(stage, DualStage)
+    stage.model.to(options.device).train()
+    return stage
 
 
 def measure_adversary(options: argparse.Namespace) -> None:
@@ -91,25 +89,25 @@ def measure_adversary(options: argparse.Namespace) -> None:
     table = Table("α", "discriminator accuracy", "‖GRAD in the shared LSTM‖", "dev F1")
     for alpha in options.alpha:
         settings = {"variant": options.variant, "alpha": alpha, "balance": 0.0}
-        phase = make_phase(source, target, options, settings)
-        trainer, told = Steps(phase), []
+        stage = make_stage(source, target, options, settings)
+        trainer, told = Steps(stage), []
         for _ in range(options.steps):
             told.append(trainer.step()["adversary_accuracy"])
         accuracy = float(torch.stack(told[-50:]).mean())
-        norm, f1 = gradient_norm(phase, options.steps), phase.validate()
+        norm, f1 = gradient_norm(stage, options.steps), stage.validate()
         table.add_row(f"{alpha:g}", f"{accuracy:.3f}", f"{norm:.2e}", f"{100 * (f1 or 0):.2f}")
     Console().print(table)
 
 
-def gradient_norm(phase: DualPhase, step: int) -> float:
+def gradient_norm(stage: DualStage, step: int) -> float:
     """Of GRAD alone, with respect to the weights of the shared LSTM."""
-    loss, s = [], phase.settings
-    for name, batch in phase.draw(step, 0, 1).items():
-        model = phase.side(name)
+    loss, s = [], stage.settings
+    for name, batch in stage.draw(step, 0, 1).items():
+        model = stage.side(name)
         states = shared_part(model.encoder, model.states(batch))
-        logits = phase.model.extras["discriminator"](states, batch.mask)
+        logits = stage.model.extras["discriminator"](states, batch.mask)
         loss.append(grad_loss(logits, name != "target", s.alpha, s.gamma).mean())
-    found = torch.autograd.grad(torch.stack(loss).sum(), shared_parameters(phase.model.encoder))
+    found = torch.autograd.grad(torch.stack(loss).sum(), shared_parameters(stage.model.encoder))
     return float(torch.cat([g.flatten() for g in found]).norm())
 
 

@@ -38,7 +38,7 @@ def main() -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     settings = {"encoder": {"words": {"size": 100}}, "train": {"epochs": options.epochs, "lr": 5e-3}}
     cells = [
-        Cell("grid", "in_domain", "wikigold", (), seed, settings, shots=options.shots)
+        Cell("grid", "target_only", "wikigold", (), seed, settings, shots=options.shots)
         for seed in range(options.runs + 1)
     ]
     with tempfile.TemporaryDirectory() as folder:

@@ -23,46 +23,44 @@ from common import Row, report, time_rivals
 from torch import Tensor, nn
 
 from nershift.data.labels import LabelSpace
-from nershift.nn.label_aware.check import TIE
-from nershift.nn.label_aware.decoder import LabelAwareDecoder
-from nershift.nn.label_aware.replayed import Replayed
-from nershift.nn.label_aware.search import fixed_point
-from nershift.nn.softmax import SoftmaxDecoder
+from nershift.heads.softmax import SoftmaxHead
+from nershift.methods.laner.fast.check import TIE
+from nershift.methods.laner.fast.replayed import Replayed
+from nershift.methods.laner.fast.search import fixed_point
+from nershift.methods.laner.head import LabelAwareHead
 
 SPACE = LabelSpace.of([f"type{i:02}" for i in range(14)], "BIO")  # as many types as CrossNER's ai
 CROSSNER = [f"crossner_{d}" for d in ("politics", "science", "music", "literature", "ai")]
 
 
 class PositionByPosition:
-    """The same decoder with its own weights, one prefix after the other."""
+    """The same head with its own weights, one prefix after the other."""
 
-    def __init__(self, decoder: LabelAwareDecoder) -> None:
-        self.decoder, size = decoder, decoder.settings.label_size
-        self.both = nn.LSTM(size, size, batch_first=True, bidirectional=True).to(decoder.labels.weight.device)
+    def __init__(self, head: LabelAwareHead) -> None:
+        self.head, size = head, head.settings.label_size
+        self.both = nn.LSTM(size, size, batch_first=True, bidirectional=True).to(head.labels.weight.device)
         # A copy: weights that two modules share lie badly for one of them on a GPU.
         self.both.load_state_dict(
             {
                 key + end: weight
                 for name, end in (("ahead", ""), ("back", "_reverse"))
-                for key, weight in getattr(decoder.prefixes, name).state_dict().items()
+                for key, weight in getattr(head.prefixes, name).state_dict().items()
             }
         )
 
     def scores(self, states: Tensor, mask: Tensor, before: Tensor) -> Tensor:
         """Log probabilities ``[B, C]`` of the tag at position ``i`` given ``before [B, i]``."""
-        decoder, i = self.decoder, before.shape[1]
-        start = before.new_full((len(before), 1), len(decoder.space))
-        e = self.both(decoder.labels(torch.cat([start, before], 1)))[0]  # [B, i + 1, 2D]
-        weights = (states @ decoder.query(e[:, -1])[..., None])[..., 0].masked_fill(~mask, float("-inf"))
+        head, i = self.head, before.shape[1]
+        start = before.new_full((len(before), 1), len(head.space))
+        e = self.both(head.labels(torch.cat([start, before], 1)))[0]  # [B, i + 1, 2D]
+        weights = (states @ head.query(e[:, -1])[..., None])[..., 0].masked_fill(~mask, float("-inf"))
         background = (weights.softmax(1)[:, None] @ states)[:, 0]
-        read = decoder.reader(torch.cat([states[:, i], background], -1))
+        read = head.reader(torch.cat([states[:, i], background], -1))
         context = ((e @ read[..., None])[..., 0].softmax(1)[:, None] @ e)[:, 0]
-        return decoder.project(torch.cat([states[:, i], background, context], -1)).log_softmax(-1)
+        return head.project(torch.cat([states[:, i], background, context], -1)).log_softmax(-1)
 
     def loss(self, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
-        found = [
-            self.scores(states, mask, tags[:, :i]).gather(1, tags[:, i : i + 1]) for i in range(tags.shape[1])
-        ]
+        found = [self.scores(states, mask, tags[:, :i]).gather(1, tags[:, i : i + 1]) for i in range(tags.shape[1])]
         return -torch.cat(found, 1).masked_fill(~mask, 0.0).sum(1)
 
     @torch.no_grad()
@@ -72,7 +70,7 @@ class PositionByPosition:
         ahead = torch.full(mask.shape, float("inf"), device=mask.device)
         for i in range(mask.shape[1]):
             scores = self.scores(states, mask, tags[:, :i])[:, None]
-            best = self.decoder.legal(scores, tags, mask, i)[:, 0].topk(2, dim=1)
+            best = self.head.legal(scores, tags, mask, i)[:, 0].topk(2, dim=1)
             tags[:, i], ahead[:, i] = best.indices[:, 0], best.values[:, 0] - best.values[:, 1]
         return tags.masked_fill(~mask, 0), ahead.masked_fill(~mask, float("inf"))
 
@@ -95,34 +93,34 @@ def made_up(batch: int, length: int, size: int, device: str, seed: int) -> tuple
     return states.to(device), torch.ones(batch, length, dtype=torch.bool, device=device), tags.to(device)
 
 
-def trained(size: int, device: str, steps: int = 40) -> LabelAwareDecoder:
+def trained(size: int, device: str, steps: int = 40) -> LabelAwareHead:
     torch.manual_seed(1)
-    decoder = LabelAwareDecoder(SPACE, size).to(device)
-    optimizer = torch.optim.Adam(decoder.parameters(), 3e-3)
+    head = LabelAwareHead(SPACE, size).to(device)
+    optimizer = torch.optim.Adam(head.parameters(), 3e-3)
     for step in range(steps):
         states, mask, tags = made_up(16, 25, size, device, 100 + step)
         optimizer.zero_grad()
-        decoder.loss(states, mask, tags).mean().backward()
+        head.loss(states, mask, tags).mean().backward()
         optimizer.step()
-    return decoder.eval()
+    return head.eval()
 
 
 def speed(options: argparse.Namespace) -> list[Row]:
     device, size = options.device, options.size
-    decoder = trained(size, device)
-    decoder.prefixes.train()  # cuDNN gives gradients in training mode alone
-    plain = PositionByPosition(decoder)
+    head = trained(size, device)
+    head.prefixes.train()  # cuDNN gives gradients in training mode alone
+    plain = PositionByPosition(head)
     states, mask, tags = made_up(options.batch, options.length, size, device, 7)
     states.requires_grad_()
 
-    shared = [states, decoder.labels.weight, decoder.project.weight]
-    lstms = [plain.both, decoder.prefixes]
+    shared = [states, head.labels.weight, head.project.weight]
+    lstms = [plain.both, head.prefixes]
 
     def train_plain() -> None:
         plain.loss(states, mask, tags).mean().backward()
 
     def train_ours() -> None:
-        decoder.loss(states, mask, tags).mean().backward()
+        head.loss(states, mask, tags).mean().backward()
 
     def gradients(run: Callable[[], None], lstm: nn.Module) -> list[Tensor]:
         leaves = [*shared, *lstm.parameters()]  # of both: four tensors forward, then four backward
@@ -137,8 +135,8 @@ def speed(options: argparse.Namespace) -> list[Row]:
     rows = [Row("training step", step["baseline"], step["ours"], difference)]
     clean = states.detach()
     expected, _ = plain.greedy(clean, mask)
-    found = fixed_point(decoder, clean, mask)
-    rivals = {"baseline": lambda: plain.greedy(clean, mask), "ours": lambda: decoder.decode(clean, mask)}
+    found = fixed_point(head, clean, mask)
+    rivals = {"baseline": lambda: plain.greedy(clean, mask), "ours": lambda: head.decode(clean, mask)}
     decode = time_rivals(rivals, device, options.seconds, warm_up=1)
     extra: dict[str, float | str] = {
         "mean passes": float(found.passes.float().mean()),
@@ -146,16 +144,16 @@ def speed(options: argparse.Namespace) -> list[Row]:
         "mean rough passes": float(found.rounds.float().mean()),
     }
     if clean.is_cuda:
-        extra["passes, recorded"] = float(_recorded(decoder, clean, mask).passes)
+        extra["passes, recorded"] = float(_recorded(head, clean, mask).passes)
     differing = float((expected != found.tags).sum())
     rows.append(Row("greedy decoding", decode["baseline"], decode["ours"], differing, extra))
     return rows
 
 
 @torch.no_grad()
-def _recorded(decoder: LabelAwareDecoder, states: Tensor, mask: Tensor) -> Replayed:
-    """Decoding as :meth:`LabelAwareDecoder.decode` has it on a GPU for a shape met before, after one call."""
-    take = Replayed(decoder, states, mask)
+def _recorded(head: LabelAwareHead, states: Tensor, mask: Tensor) -> Replayed:
+    """Decoding as :meth:`LabelAwareHead.decode` has it on a GPU for a shape met before, after one call."""
+    take = Replayed(head, states, mask)
     take.record()
     take(states, mask)
     return take
@@ -167,21 +165,20 @@ def tune(options: argparse.Namespace) -> None:
 
 
 @torch.no_grad()
-def _tune(options: argparse.Namespace, decoder: LabelAwareDecoder) -> None:
-    from nershift.nn.label_aware import on_gpu
+def _tune(options: argparse.Namespace, head: LabelAwareHead) -> None:
+    from nershift.methods.laner.fast import on_gpu
 
     states, mask, tags = made_up(options.batch, options.length, options.size, options.device, 7)
-    ahead = decoder.prefixes.forward_states(decoder.labels.weight, tags)
-    gates, weight = decoder.prefixes._recurrence(decoder.labels.weight)
+    ahead = head.prefixes.forward_states(head.labels.weight, tags)
+    gates, weight = head.prefixes._recurrence(head.labels.weight)
     query, scores = torch.randn_like(ahead), torch.randn(*mask.shape, options.length, device=options.device)
     given = (gates, weight, tags, ahead, query, scores, mask, 0)
-    take = _recorded(decoder, states, mask)
+    take = _recorded(head, states, mask)
     cases: dict[str, Callable[[], object]] = {
-        f"kernel, {4 * quads} sentences a block": partial(on_gpu.context, *given, quads=quads)
-        for quads in (1, 2)
+        f"kernel, {4 * quads} sentences a block": partial(on_gpu.context, *given, quads=quads) for quads in (1, 2)
     }
     cases |= {
-        "forward states": lambda: decoder.prefixes.forward_states(decoder.labels.weight, tags),
+        "forward states": lambda: head.prefixes.forward_states(head.labels.weight, tags),
         "recorded begin": take.begin_again,
         "recorded pass": take.settle_again,
         "recorded pass of few": take.settle_few_again,
@@ -192,19 +189,19 @@ def _tune(options: argparse.Namespace, decoder: LabelAwareDecoder) -> None:
 
 
 def against_softmax(options: argparse.Namespace) -> Row:
-    """Encoder and decoder together: a softmax head is the baseline, so that a ratio of 0.33 is three times its time."""
+    """Encoder and head together: a softmax head is the baseline, so that a ratio of 0.33 is three times its time."""
     encode, size, name = _encoder(options)
-    decoder = trained(size, options.device)
-    plain = SoftmaxDecoder(SPACE, size).to(options.device)
+    head = trained(size, options.device)
+    plain = SoftmaxHead(SPACE, size).to(options.device)
     states, mask, _ = made_up(options.batch, options.length, size, options.device, 8)
 
     @torch.no_grad()
-    def run(head: SoftmaxDecoder | LabelAwareDecoder) -> object:
-        encode()  # for its time; the states decoded are those that the decoders can read
+    def run(head: SoftmaxHead | LabelAwareHead) -> object:
+        encode()  # for its time; the states decoded are those that the heads can read
         return head.decode(states, mask)
 
     times = time_rivals(
-        {"baseline": lambda: run(plain), "ours": lambda: run(decoder)},
+        {"baseline": lambda: run(plain), "ours": lambda: run(head)},
         options.device,
         options.seconds,
         warm_up=1,
@@ -216,7 +213,7 @@ def _encoder(options: argparse.Namespace) -> tuple[Callable[[], object], int, st
     """A call that runs an encoder over a batch, the size of its states, its name."""
     if options.encoder:
         from nershift.config import EncoderConfig, build
-        from nershift.nn.build import make_encoder
+        from nershift.encoders.build import make_encoder
 
         settings = {"kind": "transformer", "transformer": {"name": options.encoder}, "chars": {"use": False}}
         encoder = make_encoder(build(EncoderConfig, settings), []).to(options.device).eval()
@@ -237,13 +234,13 @@ def compare(options: argparse.Namespace) -> list[Row]:
     """Sentences of real test sets that the fixed point and step-by-step decoding tag alike, for a trained run."""
     from nershift.data.catalog import load
     from nershift.data.spans import by_length
-    from nershift.deploy.tagger import Tagger
+    from nershift.tagger.tagger import Tagger
 
     model = Tagger.load(options.model, options.device).model
-    decoder = model.decoder("target")
-    if not isinstance(decoder, LabelAwareDecoder):
+    head = model.head("target")
+    if not isinstance(head, LabelAwareHead):
         raise SystemExit(f"{options.model} was not trained with --method laner")
-    plain, rows = PositionByPosition(decoder), []
+    plain, rows = PositionByPosition(head), []
     for name in options.corpora or CROSSNER:
         sentences = load(name).test
         differ = ties = passes = 0
@@ -256,10 +253,10 @@ def compare(options: argparse.Namespace) -> list[Row]:
             clock = [_now(options.device)]
             expected, ahead = plain.greedy(states, batch.mask)
             clock.append(_now(options.device))
-            decoder.decode(states, batch.mask)
+            head.decode(states, batch.mask)
             clock.append(_now(options.device))
             seconds = [total + b - a for total, a, b in zip(seconds, clock, clock[1:], strict=False)]
-            found = fixed_point(decoder, states, batch.mask)
+            found = fixed_point(head, states, batch.mask)
             wrong = (expected != found.tags).any(1)
             differ += int(wrong.sum())
             ties += int((wrong & (ahead.amin(1) < TIE)).sum())
@@ -288,9 +285,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--length", type=int, default=50)
     parser.add_argument("--size", type=int, default=768, help="of an encoder state")
-    parser.add_argument(
-        "--encoder", default="", help="a transformer to run below the heads (on a GPU: BERT-base)"
-    )
+    parser.add_argument("--encoder", default="", help="a transformer to run below the heads (on a GPU: BERT-base)")
     parser.add_argument("--tune", action="store_true", help="time the parts of decoding on a GPU")
     parser.add_argument("--model", type=Path, help="a run of `nershift train --method laner`")
     parser.add_argument("corpora", nargs="*", help="catalog names; CrossNER's five by default")
@@ -310,7 +305,7 @@ def main() -> None:
     rows = speed(options)
     if options.encoder or options.device != "cpu":
         rows.append(against_softmax(options))
-    title = f"Label-aware decoder, batch {options.batch}, length {options.length}"
+    title = f"Label-aware head, batch {options.batch}, length {options.length}"
     report(title, rows, "position by position", options.device, options.json)
 
 

@@ -23,10 +23,10 @@ from nershift.config import build
 from nershift.data.builtin import builtin_corpus
 from nershift.data.corpus import Corpus
 from nershift.methods.base import Setup
-from nershift.methods.metaner import MetaNER, MetaNEROptions
-from nershift.nn.model import TaggingModel
+from nershift.methods.metaner.method import MetaNER, MetaNEROptions
+from nershift.model import TaggingModel
 from nershift.run import resolve
-from nershift.train.phase import Phase
+from nershift.training.stage import TrainingStage
 
 DOMAINS = ("news", "court", "sports", "travel", "market")
 SHARED = ("person", "place")
@@ -47,7 +47,7 @@ def measure(homogeneous: bool, options: argparse.Namespace) -> list[Row]:
     sources = [builtin_corpus(domain) for domain in DOMAINS]
     if homogeneous:
         sources = [c.mapped({t: "O" for t in c.types if t not in SHARED}) for c in sources]
-    first, fd = (make_phase(sources, options, order=order) for order in ("first", "second-fd"))
+    first, fd = (make_stage(sources, options, order=order) for order in ("first", "second-fd"))
     plain = Steps(first, lambda batches: (first.model.loss(b) for b in batches.values()), cycle=20)
     runs = {"plain": plain, "first": Steps(first, cycle=20), "second-fd": Steps(fd, cycle=20)}
     # Warm: each of the twenty batches once, since a kernel is compiled for every new kind of shape.
@@ -78,13 +78,13 @@ class WideMetaNER(MetaNER):
         return model
 
 
-def make_phase(sources: list[Corpus], options: argparse.Namespace, **settings: Any) -> Phase:
+def make_stage(sources: list[Corpus], options: argparse.Namespace, **settings: Any) -> TrainingStage:
     config = resolve("metaner", {"device": options.device, "options": settings})
     method = WideMetaNER(Setup(config, build(MetaNEROptions, config.options), sources=tuple(sources)))
     method.words = options.words
-    phase = method.pretrain()
-    phase.model.to(options.device).train()
-    return phase
+    stage = method.pretrain()
+    stage.model.to(options.device).train()
+    return stage
 
 
 def disagreement(sources: list[Corpus], options: argparse.Namespace) -> float:
@@ -96,16 +96,14 @@ def disagreement(sources: list[Corpus], options: argparse.Namespace) -> float:
     return float((single["second-fd"] - single["first"] - exact).norm() / exact.norm())
 
 
-def second_order(
-    sources: list[Corpus], options: argparse.Namespace, order: str, dtype: torch.dtype
-) -> Tensor:
-    phase = make_phase(sources, options, order=order)
-    phase.model.to(dtype)
-    for module in phase.model.modules():
+def second_order(sources: list[Corpus], options: argparse.Namespace, order: str, dtype: torch.dtype) -> Tensor:
+    stage = make_stage(sources, options, order=order)
+    stage.model.to(dtype)
+    for module in stage.model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
-    phase.gradients(phase.draw(0, 0, 1), Tensor.backward)
-    heads = [*phase.model.decoders.parameters(), *phase.model.extras.parameters()]
+    stage.gradients(stage.draw(0, 0, 1), Tensor.backward)
+    heads = [*stage.model.heads.parameters(), *stage.model.extras.parameters()]
     return torch.cat([p.grad.flatten() for p in heads if p.grad is not None]).double()
 
 

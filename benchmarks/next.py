@@ -30,16 +30,16 @@ from rich.console import Console
 from nershift.data.catalog import load
 from nershift.data.corpus import Corpus
 from nershift.data.spans import Sentence
-from nershift.deploy.tagger import Tagger
-from nershift.eval.metrics import score
-from nershift.label.choose import DIVERSITY, choose
+from nershift.evaluation.metrics import score
+from nershift.labelling.choose import DIVERSITY, choose
 from nershift.methods.base import Setup
-from nershift.methods.in_domain import InDomain
+from nershift.methods.target_only import InDomain
 from nershift.run import resolve
-from nershift.tasks.subsets import subset
-from nershift.train.journal import Journal
-from nershift.train.loop import Loop
-from nershift.train.processes import Processes
+from nershift.sampling.subsets import subset
+from nershift.tagger.tagger import Tagger
+from nershift.training.logger import TrainLogger
+from nershift.training.loop import Loop
+from nershift.training.processes import Processes
 
 CORPORA = ("mit_restaurant", "bionlp13pc", "wnut2017")
 
@@ -139,13 +139,13 @@ def fit(corpus: Corpus, labelled: Sequence[Sentence], seed: int, options: argpar
         "train": {"epochs": options.steps, "max_steps": options.steps, "batch_size": 16, "lr": 2e-3},
     }
     target = Corpus(corpus.name, {"train": tuple(labelled)})
-    task = InDomain(Setup(resolve("in_domain", settings, seed), target=target, types=corpus.types))
-    phase = task.train(None)
+    task = InDomain(Setup(resolve("target_only", settings, seed), target=target, types=corpus.types))
+    stage = task.train(None)
     with tempfile.TemporaryDirectory() as folder, Processes(options.device) as processes:
-        phase.model.to(processes.device)
-        with Journal(Path(folder), quiet=True) as journal:
-            Loop(phase, Path(folder) / "state", processes, journal).run()
-    return Tagger(phase.model)
+        stage.model.to(processes.device)
+        with TrainLogger(Path(folder), quiet=True) as logger:
+            Loop(stage, Path(folder) / "state", processes, logger).run()
+    return Tagger(stage.model)
 
 
 def measured(tagger: Tagger, labelled: Sequence[Sentence], test: Sequence[Sentence]) -> dict[str, float]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from nershift.eval.stats import SeedSummary, aggregate, seed_difference
+from nershift.evaluation.stats import SeedSummary, aggregate, seed_difference
 
 MARKS = ("<!-- simulation: begin -->", "<!-- simulation: end -->")
 

@@ -37,7 +37,7 @@ def train(corpus: Any, out: Path, shots: int, encoder: str = "") -> Path:
         config["train"] |= {"optimizer": "adamw", "encoder_lr": 8e-5, "batch_size": 8, "schedule": "linear"}
         config["train"] |= {"epochs": 3, "warmup": 0.1}
         corpus = corpus.with_splits(dev=corpus.dev[:100], test=corpus.test[:100])
-    transfer("in_domain", corpus, out=out, shots=shots, config=config, quiet=True, report=False)
+    transfer("target_only", corpus, out=out, shots=shots, config=config, quiet=True, report=False)
     return out
 
 
@@ -62,10 +62,10 @@ def forgetting(tagger: Any, memory: Any, sentences: Any) -> Callable[[], object]
 
 def measure(folder: Path, sentences: Any, threads: int, passes: int) -> dict[str, Any]:
     """One tagger and its exports."""
-    from nershift.deploy.onnx_export import export_onnx
-    from nershift.deploy.onnx_tagger import OnnxTagger
-    from nershift.deploy.tagger import Tagger
-    from nershift.eval.metrics import score
+    from nershift.evaluation.metrics import score
+    from nershift.tagger.onnx.export import export_onnx
+    from nershift.tagger.onnx.tagger import OnnxTagger
+    from nershift.tagger.tagger import Tagger
 
     tagger = Tagger.load(folder)
     transformer = tagger.model.encoder.describe()["kind"] == "transformer"
@@ -100,16 +100,12 @@ def measure(folder: Path, sentences: Any, threads: int, passes: int) -> dict[str
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="conll2003_en", help="a corpus with train, dev and test")
     parser.add_argument("--encoder", default="", help="a transformer to train, such as distilbert-base-cased")
     parser.add_argument("--recurrent", type=Path, help="a run folder, in place of training")
     parser.add_argument("--transformer", type=Path, help="a run folder, in place of training")
-    parser.add_argument(
-        "--shots", type=int, default=1500, help="sentences the recurrent tagger is trained on"
-    )
+    parser.add_argument("--shots", type=int, default=1500, help="sentences the recurrent tagger is trained on")
     parser.add_argument("--sentences", type=int, default=1000, help="test sentences for the transformer")
     parser.add_argument("--split", default="test", help="of the corpus, to tag")
     parser.add_argument("--skip", type=int, default=0, help="leave out its first sentences")

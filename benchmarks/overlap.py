@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--runs", type=int, default=12)
     parser.add_argument("--shares", type=int, nargs="+", default=[100, 25, 12])
-    parser.add_argument("--methods", nargs="+", default=["in_domain", "datnet"])
+    parser.add_argument("--methods", nargs="+", default=["target_only", "datnet"])
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()

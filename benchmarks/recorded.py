@@ -20,11 +20,11 @@ from nershift.data.builtin import builtin_corpus
 from nershift.methods import get_method
 from nershift.methods.base import Setup
 from nershift.run import resolve
-from nershift.train.journal import Journal
-from nershift.train.loop import Loop
-from nershift.train.processes import Processes
+from nershift.training.logger import TrainLogger
+from nershift.training.loop import Loop
+from nershift.training.processes import Processes
 
-METHODS = ("in_domain", "multitask", "datnet", "crosslm")
+METHODS = ("target_only", "multitask", "datnet", "crosslm")
 
 
 def main() -> None:
@@ -48,17 +48,17 @@ def run(method: str, record: bool, steps: int, device: str) -> float:
     }  # fmt: skip
     config = resolve(method, {"device": device, "train": train, "pretrain": train})
     cls, target = get_method(method), builtin_corpus("clinic")
-    sources = () if method == "in_domain" else (builtin_corpus("news"),)
+    sources = () if method == "target_only" else (builtin_corpus("news"),)
     made = cls(Setup(config, build(cls.Options, config.options), target, target.types, sources))
-    phase = made.train(None)
-    assert phase is not None
-    phase.dev, phase.steps_per_epoch = [], steps  # no look at dev meanwhile
-    phase.validate = lambda: None  # type: ignore[method-assign]
+    stage = made.train(None)
+    assert stage is not None
+    stage.dev, stage.steps_per_epoch = [], steps  # no look at dev meanwhile
+    stage.validate = lambda: None  # type: ignore[method-assign]
     with tempfile.TemporaryDirectory() as folder, Processes(device) as processes:
-        phase.model.to(processes.device)
-        with Journal(Path(folder), quiet=True) as journal:
+        stage.model.to(processes.device)
+        with TrainLogger(Path(folder), quiet=True) as logger:
             began = time.perf_counter()
-            Loop(phase, Path(folder), processes, journal).run()
+            Loop(stage, Path(folder), processes, logger).run()
             if processes.device.type == "cuda":
                 torch.cuda.synchronize()
             return 1000 * (time.perf_counter() - began) / steps

@@ -69,7 +69,7 @@ def _train(folder: Path) -> Path:
     from nershift.data.builtin import builtin_corpus
     from nershift.run import transfer
 
-    transfer("in_domain", builtin_corpus(DOMAIN), out=folder, config=SETTINGS, quiet=True, report=False)
+    transfer("target_only", builtin_corpus(DOMAIN), out=folder, config=SETTINGS, quiet=True, report=False)
     return folder
 
 
@@ -140,7 +140,7 @@ def _adaptation(start: Path, scratch: Path) -> dict[str, Any]:
     """Seconds from 20 corrected sentences to the tagger that serves, and F1 on held-out sentences."""
     from nershift.data.builtin import builtin_corpus
     from nershift.data.spans import Sentence
-    from nershift.eval.metrics import score
+    from nershift.evaluation.metrics import score
 
     corpus = builtin_corpus(NEW_DOMAIN)
     given = [
@@ -223,10 +223,10 @@ def _role(name: str, **given: Any) -> dict[str, Any]:
 
 
 def serve(given: dict[str, Any]) -> None:
-    from nershift.serve.limits import Limits
-    from nershift.serve.run import listen, run
-    from nershift.serve.security import Guard
-    from nershift.serve.service import Service
+    from nershift.server.limits import Limits
+    from nershift.server.run import listen, run
+    from nershift.server.security import Guard
+    from nershift.server.service import Service
 
     service = Service(Path(given["model"]), Path(given["store"]), Limits(**given["limits"]))
     listening = listen("127.0.0.1", 0)
@@ -238,7 +238,7 @@ def single(given: dict[str, Any]) -> None:
     """The rival: one text after the other, nothing in between; the better of one thread and of all of them."""
     import torch
 
-    from nershift.deploy.tagger import Tagger
+    from nershift.tagger.tagger import Tagger
 
     texts = json.loads(Path(given["texts"]).read_text(encoding="utf-8"))
     tagger = Tagger.load(given["model"])

@@ -51,13 +51,10 @@ class Spacy:
         self.nlp.add_pipe("ner")
         self.doc: Callable[[Any], Any] = lambda s: Doc(self.nlp.vocab, words=list(s.tokens))
         self.examples = [
-            Example.from_dict(self.doc(s), {"entities": spans_to_tags(s.spans, len(s), "BILOU")})
-            for s in corpus.train
+            Example.from_dict(self.doc(s), {"entities": spans_to_tags(s.spans, len(s), "BILOU")}) for s in corpus.train
         ]
         self.optimizer = self.nlp.initialize(lambda: self.examples)
-        schedule: Any = compounding(
-            100, 1000, 1.001
-        )  # a generator or, in newer versions, a function of the step
+        schedule: Any = compounding(100, 1000, 1.001)  # a generator or, in newer versions, a function of the step
         self.sizes: Any = (schedule(n) for n in itertools.count()) if callable(schedule) else schedule
         self.order = random.Random(seed)
         self.batches = self._batches()
@@ -91,7 +88,7 @@ class Ours:
 
     def __init__(self, corpus: Any, seed: int, vectors: str) -> None:
         from nershift.methods.base import Setup
-        from nershift.methods.in_domain import InDomain
+        from nershift.methods.target_only import InDomain
         from nershift.run import resolve
 
         settings = {
@@ -99,7 +96,7 @@ class Ours:
             "encoder": {"words": {"vectors": vectors}},
             "train": {"epochs": 10_000, "checkpoint_seconds": 1e9},
         }
-        self.config = resolve("in_domain", settings, seed)
+        self.config = resolve("target_only", settings, seed)
         self.task = InDomain(Setup(self.config, target=corpus, types=corpus.types))
         self.model = self.task.prepare_target(None)
         self.corpus, self.words, self.spent, self.epochs = corpus, 0, 0.0, 0.0
@@ -107,15 +104,15 @@ class Ours:
     def train(self, seconds: float, pause: Callable[[float], None]) -> None:
         """Train for so long, calling ``pause(slice)`` between slices; what it takes does not count."""
         from nershift.methods.base import TARGET
-        from nershift.nn.model import Batch
-        from nershift.train.journal import Journal
-        from nershift.train.loop import Loop
-        from nershift.train.phase import Phase
-        from nershift.train.processes import Processes
+        from nershift.model import Batch
+        from nershift.training.logger import TrainLogger
+        from nershift.training.loop import Loop
+        from nershift.training.processes import Processes
+        from nershift.training.stage import TrainingStage
 
         mine = self
 
-        class Timed(Phase):
+        class Timed(TrainingStage):
             began = 0.0
 
             def draw(self, step: int, rank: int, world: int) -> dict[str, Batch]:
@@ -133,12 +130,12 @@ class Ours:
                 return batches
 
         config = self.config.train
-        feed = self.task.feed(self.model, TARGET, self.corpus.train, config)
-        phase = Timed("train", self.model, config, {TARGET: feed}, self.config.seed)
+        sampler = self.task.sampler(self.model, TARGET, self.corpus.train, config)
+        stage = Timed("train", self.model, config, {TARGET: sampler}, self.config.seed)
         with tempfile.TemporaryDirectory() as name, Processes("cpu") as processes, suppress(TimeUp):
             folder = Path(name)
-            with Journal(folder, quiet=True) as journal:
-                Loop(phase, folder / "state", processes, journal).run()
+            with TrainLogger(folder, quiet=True) as logger:
+                Loop(stage, folder / "state", processes, logger).run()
 
     def predict(self, confidence: bool = False) -> list[Any]:
         return self.model.predict("target", self.corpus.test, confidence=confidence)
@@ -156,7 +153,7 @@ def time_in_turns(rivals: Mapping[str, Callable[[], object]]) -> dict[str, float
 
 
 def compare(corpus: Any, seconds: float, seed: int, vectors: str) -> dict[str, Any]:
-    from nershift.eval.metrics import score
+    from nershift.evaluation.metrics import score
 
     spacy, ours = Spacy(corpus, seed), Ours(corpus, seed, vectors)
     ours.train(seconds, pause=spacy.train)
@@ -182,12 +179,8 @@ def compare(corpus: Any, seconds: float, seed: int, vectors: str) -> dict[str, A
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--data", default="conll2003_en", help="a corpus with train and test, or a catalog name"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default="conll2003_en", help="a corpus with train and test, or a catalog name")
     parser.add_argument("--vectors", default="", help="a text file of word vectors, for ours")
     parser.add_argument("--seconds", type=float, default=120.0, help="training time of each")
     parser.add_argument("--threads", type=int, default=2)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 import torch
 from torch import Tensor
 
-from nershift.nn.model import Batch
-from nershift.train.optim import make_optimizer
-from nershift.train.phase import Phase
-from nershift.train.seeding import seed_torch
+from nershift.model import Batch
+from nershift.training.optim import make_optimizer
+from nershift.training.seeding import seed_torch
+from nershift.training.stage import TrainingStage
 
 Losses = Callable[[Mapping[str, Batch]], Iterable[Tensor]]
 
@@ -23,17 +23,17 @@ class Steps:
         cycle: start the batches over after so many steps; 0: never.
     """
 
-    def __init__(self, phase: Phase, losses: Losses | None = None, cycle: int = 0) -> None:
-        self.phase, self.losses, self.cycle, self.number = phase, losses, cycle, 0
-        self.optimizer = make_optimizer(phase.config, phase.model)
+    def __init__(self, stage: TrainingStage, losses: Losses | None = None, cycle: int = 0) -> None:
+        self.stage, self.losses, self.cycle, self.number = stage, losses, cycle, 0
+        self.optimizer = make_optimizer(stage.config, stage.model)
 
     def step(self) -> dict[str, Tensor]:
-        self.phase.model.train()
+        self.stage.model.train()
         seed_torch(self.number)
-        batches = self.phase.draw(self.number % self.cycle if self.cycle else self.number, 0, 1)
+        batches = self.stage.draw(self.number % self.cycle if self.cycle else self.number, 0, 1)
         self.number += 1
         if self.losses is None:
-            logged = self.phase.gradients(batches, Tensor.backward)
+            logged = self.stage.gradients(batches, Tensor.backward)
             self._update()
             return logged
         for loss in self.losses(batches):
@@ -42,8 +42,8 @@ class Steps:
         return {}
 
     def _update(self) -> None:
-        parameters = [p for p in self.phase.model.parameters() if p.grad is not None]
-        if self.phase.config.clip:
-            torch.nn.utils.clip_grad_norm_(parameters, self.phase.config.clip)
+        parameters = [p for p in self.stage.model.parameters() if p.grad is not None]
+        if self.stage.config.clip:
+            torch.nn.utils.clip_grad_norm_(parameters, self.stage.config.clip)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)

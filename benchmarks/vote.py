@@ -21,9 +21,9 @@ from nershift.bench.jobs import corpus
 from nershift.bench.laner_cells import column
 from nershift.bench.tables import get_table
 from nershift.data.spans import Sentence
-from nershift.deploy.committee import vote
-from nershift.eval.metrics import score, sentence_counts
-from nershift.eval.stats import Estimate, bootstrap_f1, bootstrap_mean_f1
+from nershift.evaluation.metrics import score, sentence_counts
+from nershift.evaluation.stats import Estimate, bootstrap_f1, bootstrap_mean_f1
+from nershift.tagger.ensemble import vote
 
 SEEDS = (1, 2, 3)
 ALL = ("tagger, all domains", "LANER, all domains")
@@ -104,9 +104,7 @@ def _kept(results: Path, cell: Cell) -> dict[str, str] | None:
     return result["metrics"].get("spans") if result else None
 
 
-def _voted(
-    members: Sequence[dict[str, str]], target: str, split: str
-) -> tuple[Sequence[Sentence], list[Sentence]]:
+def _voted(members: Sequence[dict[str, str]], target: str, split: str) -> tuple[Sequence[Sentence], list[Sentence]]:
     gold = corpus(target, "own").split(split)
     return gold, vote([unpack_spans(member[split], gold) for member in members])
 

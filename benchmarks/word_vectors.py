@@ -18,8 +18,8 @@ from rich.console import Console
 
 from nershift.data.catalog import load, locate
 from nershift.data.raw import RawText
-from nershift.nn.build import find_vectors
-from nershift.nn.transformer import find_encoder
+from nershift.encoders.build import find_vectors
+from nershift.encoders.transformer import find_encoder
 from nershift.text.subword_vectors import read_subwords, write_word_vectors
 from nershift.text.vectors import prune
 
@@ -27,9 +27,7 @@ from nershift.text.vectors import prune
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("corpora", nargs="+", help="names of the catalogue")
-    parser.add_argument(
-        "--out", type=Path, required=True, help="the file to write, gzipped if it ends in .gz"
-    )
+    parser.add_argument("--out", type=Path, required=True, help="the file to write, gzipped if it ends in .gz")
     parser.add_argument("--vectors", default="glove.100d.txt")
     parser.add_argument("--encoder", help="take rows from this encoder's sub-word table instead")
     parser.add_argument("--size", type=int, default=100, help="axes of the sub-word table to keep")
@@ -38,9 +36,7 @@ def main() -> None:
     for name in options.corpora:
         words.update(words_of(name))
     if options.encoder:
-        rows = write_word_vectors(
-            read_subwords(find_encoder(options.encoder), options.size), words, options.out
-        )
+        rows = write_word_vectors(read_subwords(find_encoder(options.encoder), options.size), words, options.out)
         told = f"{rows:,} words"
     else:
         told = str(prune(find_vectors(options.vectors), words, options.out))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from nershift.data.corpus import Corpus
 from nershift.data.spans import Sentence
@@ -109,3 +110,14 @@ def real_data() -> Path:
     if not folder.is_dir():
         pytest.skip("no folder of corpora: set NERSHIFT_DATA")
     return folder
+
+
+@pytest.fixture
+def triton_device() -> str:
+    """The GPU, or the CPU with Triton's interpreter."""
+    pytest.importorskip("triton")
+    if torch.cuda.is_available():
+        return "cuda"
+    if os.environ.get("TRITON_INTERPRET") != "1":
+        pytest.skip("no GPU; set TRITON_INTERPRET=1 to run the kernel in Triton's interpreter")
+    return "cpu"

@@ -56,7 +56,6 @@ def test_an_int_is_a_float_but_not_the_other_way_round() -> None:
     [
         ({"train": {"epoch": 3}}, "config.train", "did you mean 'epochs'"),
         ({"encodr": {}}, "config", "did you mean 'encoder'"),
-        ({"encoder": {"kind": "transfomer"}}, "config.encoder.kind", "did you mean 'transformer'"),
         ({"train": 3}, "config.train", "found 3"),
         ({"train": {"lr": "fast"}}, "config.train.lr", "found 'fast'"),
         ({"train": {"epochs": True}}, "config.train.epochs", "found True"),

@@ -1,4 +1,4 @@
-"""Domain-adaptive pre-training: masks, feeds, heads of several families, resuming, stopping, the command."""
+"""Domain-adaptive pre-training: masks, samplers, heads of several families, resuming, stopping, the command."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ import torch
 
 from nershift.cli import main
 from nershift.config import EncoderConfig, build
-from nershift.dapt import DaptConfig, dapt, resolve
+from nershift.dapt.masked_lm import MaskedEncoder
+from nershift.dapt.masking import HIDDEN, REPLACED, Rows, choose, corrupt
+from nershift.dapt.pretraining import DaptConfig, dapt, resolve
+from nershift.dapt.stage import MaskedSampler, fingerprint
 from nershift.data.corpus import Corpus
 from nershift.data.spans import Sentence
+from nershift.encoders.build import make_encoder
 from nershift.errors import CheckpointError, ConfigError, SetupError
-from nershift.nn.build import make_encoder
-from nershift.nn.masked_lm import MaskedEncoder
-from nershift.train.loop import Interrupted
-from nershift.train.masked import MaskedFeed, fingerprint
-from nershift.train.masking import HIDDEN, REPLACED, Rows, choose, corrupt
-from nershift.train.processes import Processes
+from nershift.training.loop import Interrupted
+from nershift.training.processes import Processes
 
 transformers = pytest.importorskip("transformers")
 from tiny_encoders import make_encoder_folder  # noqa: E402
@@ -51,9 +51,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(make_encoder_folder("bert", tmp_path_factory.mktemp("encoder") / "bert"))
 
 
-def make_feed(folder: str, text: list[Sentence], **settings: Any) -> MaskedFeed:
+def make_feed(folder: str, text: list[Sentence], **settings: Any) -> MaskedSampler:
     given = {"masking": "span", "share": 0.2, "hold_out": 0.1} | settings
-    return MaskedFeed(MaskedEncoder(folder, 40), text, 16, 3, **given)  # type: ignore[arg-type]
+    return MaskedSampler(MaskedEncoder(folder, 40), text, 16, 3, **given)  # type: ignore[arg-type]
 
 
 # -- what is hidden -----------------------------------------------------------------------------------------
@@ -109,22 +109,22 @@ def test_nothing_to_hide_in_an_empty_batch() -> None:
 # -- batches ------------------------------------------------------------------------------------------------
 
 
-def pieces_of(feed: MaskedFeed, stretch: int) -> list[int]:
-    return feed._rows([stretch]).pieces.tolist()
+def pieces_of(sampler: MaskedSampler, stretch: int) -> list[int]:
+    return sampler._rows([stretch]).pieces.tolist()
 
 
 def test_an_epoch_is_every_stretch_that_is_not_held_out(folder: str, text: list[Sentence]) -> None:
-    feed = make_feed(folder, text)
+    sampler = make_feed(folder, text)
     read: list[int] = []
-    made = feed._make
-    feed._make = lambda stretches, rng: read.extend(stretches) or made(stretches, rng)  # type: ignore[assignment,func-returns-value]
+    made = sampler._make
+    sampler._make = lambda stretches, rng: read.extend(stretches) or made(stretches, rng)  # type: ignore[assignment,func-returns-value]
     for epoch in range(3):
         read.clear()
-        for k in range(feed.per_epoch):
-            feed.batch(epoch * feed.per_epoch + k)
-        assert len(set(read)) == len(read) == feed.learned
-        assert not set(read) & set(feed.held.tolist())
-    assert {*read, *feed.held.tolist()} == set(range(-(-len(text) // feed.stretch)))
+        for k in range(sampler.per_epoch):
+            sampler.batch(epoch * sampler.per_epoch + k)
+        assert len(set(read)) == len(read) == sampler.learned
+        assert not set(read) & set(sampler.held.tolist())
+    assert {*read, *sampler.held.tolist()} == set(range(-(-len(text) // sampler.stretch)))
 
 
 def test_batches_are_a_function_of_seed_and_number(folder: str, text: list[Sentence]) -> None:
@@ -134,60 +134,62 @@ def test_batches_are_a_function_of_seed_and_number(folder: str, text: list[Sente
         assert torch.equal(value, other.batch(7).inputs[name])
     assert not torch.equal(one.batch(0).tags, one.batch(one.per_epoch).tags)  # type: ignore[arg-type]
     first, again = one.held_out(), one.held_out()
-    assert all(
-        torch.equal(a.inputs["input_ids"], b.inputs["input_ids"]) for a, b in zip(first, again, strict=True)
-    )
+    assert all(torch.equal(a.inputs["input_ids"], b.inputs["input_ids"]) for a, b in zip(first, again, strict=True))
 
 
 def test_rows_hold_the_text_and_targets_are_what_was_hidden(folder: str, text: list[Sentence]) -> None:
-    feed = make_feed(folder, text)
-    tokenizer = feed.encoder.tokenizer
-    batch = feed._make([2, 5], np.random.default_rng(0))
+    sampler = make_feed(folder, text)
+    tokenizer = sampler.encoder.tokenizer
+    batch = sampler._make([2, 5], np.random.default_rng(0))
     ids, shown = batch.inputs["input_ids"].clone(), batch.inputs["attention_mask"].bool()
     assert ids.shape[1] <= 40
     ids.view(-1)[batch.inputs["chosen"]] = batch.tags  # type: ignore[assignment]
     ordinary = shown & (ids != tokenizer.cls_token_id) & (ids != tokenizer.sep_token_id)
-    expected = pieces_of(feed, 2) + pieces_of(feed, 5)
+    expected = pieces_of(sampler, 2) + pieces_of(sampler, 5)
     assert ids[ordinary].tolist() == expected
     assert (ids[:, 0] == tokenizer.cls_token_id).all()
     assert ((ids == tokenizer.sep_token_id).sum(1) == 1).all()
     assert (ids[~shown] == tokenizer.pad_token_id).all()
-    plain = tokenizer([list(s.tokens) for s in text[2 * feed.stretch : 3 * feed.stretch]], is_split_into_words=True,
-                      add_special_tokens=False)["input_ids"]  # fmt: skip
-    assert pieces_of(feed, 2) == [i for row in plain for i in row]
+    plain = tokenizer(
+        [list(s.tokens) for s in text[2 * sampler.stretch : 3 * sampler.stretch]],
+        is_split_into_words=True,
+        add_special_tokens=False,
+    )["input_ids"]
+    assert pieces_of(sampler, 2) == [i for row in plain for i in row]
 
 
 def test_processes_share_a_batch_out(folder: str, text: list[Sentence]) -> None:
-    feed = make_feed(folder, text, masking="token")
-    whole = len(feed.batch(1))
-    parts = [len(feed.batch(1, rank, 2)) for rank in (0, 1)]
-    assert len(feed.batch(1)) == whole
+    sampler = make_feed(folder, text, masking="token")
+    whole = len(sampler.batch(1))
+    parts = [len(sampler.batch(1, rank, 2)) for rank in (0, 1)]
+    assert len(sampler.batch(1)) == whole
     assert sum(parts) in (whole, 2 * whole)
 
 
 def test_banned_sentences_are_never_seen(folder: str, text: list[Sentence]) -> None:
     banned = {fingerprint(Sentence.of([t.upper() for t in s.tokens])) for s in text[:50]}
-    feed = make_feed(folder, text, banned=banned)
+    sampler = make_feed(folder, text, banned=banned)
     kept = Counter(s.tokens for s in text if fingerprint(s) not in banned)
-    stretches = range(-(-len(text) // feed.stretch))
-    longest = sum(len(feed.encoder.tokenizer(list(t), is_split_into_words=True, add_special_tokens=False)["input_ids"])
-                  * n for t, n in kept.items())  # fmt: skip
-    assert sum(len(pieces_of(feed, i)) for i in stretches) == longest
+    stretches = range(-(-len(text) // sampler.stretch))
+    longest = sum(
+        len(sampler.encoder.tokenizer(list(t), is_split_into_words=True, add_special_tokens=False)["input_ids"]) * n
+        for t, n in kept.items()
+    )
+    assert sum(len(pieces_of(sampler, i)) for i in stretches) == longest
 
 
 # -- heads --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_encoders_of_all_families_learn_and_come_back(
-    family: str, text: list[Sentence], tmp_path: Path
-) -> None:
+def test_encoders_of_all_families_learn_and_come_back(family: str, text: list[Sentence], tmp_path: Path) -> None:
     name = str(make_encoder_folder(family, tmp_path / "encoder"))
     done = dapt(name, [text], out=tmp_path / "out", config=QUICK, quiet=True)
     assert done["new_head"]
     assert done["loss"] < done["loss_before"] - 0.3
-    config = build(EncoderConfig, {"kind": "transformer", "transformer": {"name": str(tmp_path / "out")},
-                                   "chars": {"use": False}})  # fmt: skip
+    config = build(
+        EncoderConfig, {"kind": "transformer", "transformer": {"name": str(tmp_path / "out")}, "chars": {"use": False}}
+    )
     encoder = make_encoder(config, text)
     assert encoder.size == 16
     again = MaskedEncoder(str(tmp_path / "out"), 40)
@@ -212,13 +214,11 @@ def test_a_head_that_is_there_goes_on_where_it_was(folder: str, text: list[Sente
 def test_a_family_without_a_known_head_keeps_its_encoder(
     folder: str, text: list[Sentence], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nershift.nn.masked_lm._HEADS", ())
+    monkeypatch.setattr("nershift.dapt.masked_lm._HEADS", ())
     done = dapt(folder, [text], out=tmp_path / "out", config=QUICK, quiet=True)
     assert done["loss"] < done["loss_before"] - 0.3
     assert MaskedEncoder(str(tmp_path / "out"), 40).head_is_new
-    moved, before = (
-        transformers.AutoModel.from_pretrained(x).state_dict() for x in (tmp_path / "out", folder)
-    )
+    moved, before = (transformers.AutoModel.from_pretrained(x).state_dict() for x in (tmp_path / "out", folder))
     assert any(not torch.equal(moved[name], before[name]) for name in before if "attention" in name)
 
 
@@ -245,9 +245,7 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(
         with pytest.raises(Interrupted):
             dapt(folder, [text], out=tmp_path / "cut", config=QUICK, quiet=True)
     resumed = dapt(folder, [text], out=tmp_path / "cut", config=QUICK, quiet=True)
-    assert {k: v for k, v in resumed.items() if k != "seconds"} == {
-        k: v for k, v in whole.items() if k != "seconds"
-    }
+    assert {k: v for k, v in resumed.items() if k != "seconds"} == {k: v for k, v in whole.items() if k != "seconds"}
     files = [(tmp_path / run / "model.safetensors").read_bytes() for run in ("whole", "cut")]
     assert files[0] == files[1]
     logs = [(tmp_path / run / "log.jsonl").read_text() for run in ("whole", "cut")]
@@ -255,9 +253,7 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(
     assert "held_out_loss" in json.loads(logs[0].split("\n")[0])
     with pytest.raises(CheckpointError, match="other settings"):
         dapt(folder, [text], out=tmp_path / "cut", config=QUICK, seed=2, quiet=True)
-    assert (
-        dapt(folder, [text], out=tmp_path / "cut", config=QUICK, quiet=True) == resumed
-    )  # nothing left to do
+    assert dapt(folder, [text], out=tmp_path / "cut", config=QUICK, quiet=True) == resumed  # nothing left to do
 
 
 def test_it_stops_when_the_loss_no_longer_falls(folder: str, text: list[Sentence], tmp_path: Path) -> None:
@@ -270,16 +266,12 @@ def test_it_stops_when_the_loss_no_longer_falls(folder: str, text: list[Sentence
     assert done["loss"] == pytest.approx(done["loss_before"])
 
 
-def test_dev_and_test_sentences_of_a_target_are_taken_out(
-    folder: str, make_corpus: MakeCorpus, tmp_path: Path
-) -> None:
+def test_dev_and_test_sentences_of_a_target_are_taken_out(folder: str, make_corpus: MakeCorpus, tmp_path: Path) -> None:
     corpus = make_corpus("news", train=60, dev=5, test=5, seed=4)
     text = [*corpus.train, *corpus.dev, *corpus.test]
     banned = {fingerprint(s) for s in (*corpus.dev, *corpus.test)}
     short = {**QUICK, "train": {**QUICK["train"], "max_steps": 2}}
-    done = dapt(
-        folder, [text[:30], text[30:]], out=tmp_path / "out", exclude=[corpus], config=short, quiet=True
-    )
+    done = dapt(folder, [text[:30], text[30:]], out=tmp_path / "out", exclude=[corpus], config=short, quiet=True)
     assert done["removed"] == sum(fingerprint(s) in banned for s in text) >= 10
     assert done["sentences"] == 70
 

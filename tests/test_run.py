@@ -18,8 +18,8 @@ from nershift.data.corpus import Corpus
 from nershift.data.formats import write_corpus
 from nershift.data.spans import Sentence
 from nershift.errors import CheckpointError, ConfigError, DataError, SetupError
-from nershift.eval.metrics import score
-from nershift.methods import get_method
+from nershift.evaluation.metrics import score
+from nershift.methods import METHODS
 from nershift.run import adapt, pretrain, resolve, transfer
 from nershift.run_folder import Run
 
@@ -40,7 +40,7 @@ def clinic(make_corpus: MakeCorpus) -> Corpus:
 
 def test_a_run_folder(news: Corpus, tiny: dict[str, Any], tmp_path: Path) -> None:
     tiny["train"]["epochs"] = 10
-    run = transfer("in_domain", news, out=tmp_path / "r", config=tiny, quiet=True, seed=5)
+    run = transfer("target_only", news, out=tmp_path / "r", config=tiny, quiet=True, seed=5)
     assert {p.name for p in run.folder.iterdir()} == FILES
     assert run.f1 > 0.8
     gold, predicted = run.predictions()
@@ -53,7 +53,7 @@ def test_a_run_folder(news: Corpus, tiny: dict[str, Any], tmp_path: Path) -> Non
     written = yaml.safe_load((run.folder / "config.yaml").read_text())
     data = written.pop("data")
     assert data["target"] == "news"
-    assert build(Config, written) == resolve("in_domain", tiny, 5)
+    assert build(Config, written) == resolve("target_only", tiny, 5)
     log = [json.loads(line) for line in (run.folder / "log.jsonl").read_text().splitlines()]
     assert [e["epoch"] for e in log] == list(range(1, 11))
     assert max(e["dev_f1"] for e in log) == run.metrics["phases"]["train"]["dev_f1"]
@@ -62,90 +62,84 @@ def test_a_run_folder(news: Corpus, tiny: dict[str, Any], tmp_path: Path) -> Non
 
 def test_the_seed_decides(news: Corpus, tiny: dict[str, Any], tmp_path: Path) -> None:
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        transfer("in_domain", news, out=tmp_path / name, config=tiny, quiet=True, seed=seed)
+        transfer("target_only", news, out=tmp_path / name, config=tiny, quiet=True, seed=seed)
     a, b, c = ((tmp_path / name / "model.safetensors").read_bytes() for name in "abc")
     assert a == b != c
 
 
 def test_a_finished_run_returns_at_once(news: Corpus, tiny: dict[str, Any], tmp_path: Path) -> None:
-    first = transfer("in_domain", news, out=tmp_path / "r", config=tiny, quiet=True)
+    first = transfer("target_only", news, out=tmp_path / "r", config=tiny, quiet=True)
     times = {p: p.stat().st_mtime_ns for p in (tmp_path / "r").iterdir() if p.name != "config.yaml"}
     began = time.monotonic()
-    again = transfer("in_domain", news, out=tmp_path / "r", config=tiny, quiet=True)
+    again = transfer("target_only", news, out=tmp_path / "r", config=tiny, quiet=True)
     assert time.monotonic() - began < 1
     assert again == first
     assert {p: p.stat().st_mtime_ns for p in times} == times
     (tmp_path / "r" / "state").mkdir()  # as if killed between the results and the end
     (tmp_path / "r" / "report.html").unlink()
-    assert transfer("in_domain", news, out=tmp_path / "r", config=tiny, quiet=True) == first
+    assert transfer("target_only", news, out=tmp_path / "r", config=tiny, quiet=True) == first
     assert {p.name for p in (tmp_path / "r").iterdir()} == FILES
 
 
 def test_other_settings_or_data_are_refused_unless_overwritten(
     news: Corpus, clinic: Corpus, tiny: dict[str, Any], tmp_path: Path
 ) -> None:
-    transfer("in_domain", news, out=tmp_path / "r", config=tiny, quiet=True)
+    transfer("target_only", news, out=tmp_path / "r", config=tiny, quiet=True)
     tiny["train"]["lr"] = 0.5
     with pytest.raises(CheckpointError, match=r"(?s)other settings or data.*lr: 0.02.*lr: 0.5") as error:
-        transfer("in_domain", news, out=tmp_path / "r", config=tiny, quiet=True)
+        transfer("target_only", news, out=tmp_path / "r", config=tiny, quiet=True)
     assert "--overwrite" in error.value.fix
     tiny["train"]["lr"] = 0.02
     with pytest.raises(CheckpointError, match="target_digest"):
-        transfer(
-            "in_domain", news.with_splits(test=news.test[:3]), out=tmp_path / "r", config=tiny, quiet=True
-        )
+        transfer("target_only", news.with_splits(test=news.test[:3]), out=tmp_path / "r", config=tiny, quiet=True)
     with pytest.raises(CheckpointError, match="shots"):
-        transfer("in_domain", news, out=tmp_path / "r", config=tiny, shots=5, quiet=True)
-    run = transfer("in_domain", clinic, out=tmp_path / "r", config=tiny, overwrite=True, quiet=True)
+        transfer("target_only", news, out=tmp_path / "r", config=tiny, shots=5, quiet=True)
+    run = transfer("target_only", clinic, out=tmp_path / "r", config=tiny, overwrite=True, quiet=True)
     assert run.metrics["target"] == "clinic"
 
 
-def test_a_folder_that_no_run_wrote_is_never_touched(
-    news: Corpus, tiny: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_folder_that_no_run_wrote_is_never_touched(news: Corpus, tiny: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     for overwrite in (False, True):
         with pytest.raises(CheckpointError, match="not empty and holds no run"):
-            transfer("in_domain", news, out=tmp_path, config=tiny, overwrite=overwrite, quiet=True)
+            transfer("target_only", news, out=tmp_path, config=tiny, overwrite=overwrite, quiet=True)
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
 
 
 def test_what_a_killed_start_left_does_not_block(news: Corpus, tiny: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / ".config.yaml.123.tmp").write_text("half")
-    assert transfer("in_domain", news, out=tmp_path, config=tiny, quiet=True).metrics
+    assert transfer("target_only", news, out=tmp_path, config=tiny, quiet=True).metrics
     assert {p.name for p in tmp_path.iterdir()} == FILES
 
 
 def test_a_cut_checkpoint_is_named(news: Corpus, tiny: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "r" / "state").mkdir(parents=True)
-    transfer("in_domain", news, out=tmp_path / "other", config=tiny, quiet=True)
+    transfer("target_only", news, out=tmp_path / "other", config=tiny, quiet=True)
     (tmp_path / "r" / "config.yaml").write_bytes((tmp_path / "other" / "config.yaml").read_bytes())
     (tmp_path / "r" / "state" / "train.checkpoint.safetensors").write_bytes(b"\x08\x00\x00")
     with pytest.raises(CheckpointError, match="not a readable safetensors file"):
-        transfer("in_domain", news, out=tmp_path / "r", config=tiny, quiet=True)
+        transfer("target_only", news, out=tmp_path / "r", config=tiny, quiet=True)
 
 
 def test_shots_and_ratio(news: Corpus, tiny: dict[str, Any], tmp_path: Path) -> None:
-    few = transfer("in_domain", news, out=tmp_path / "a", config=tiny, shots=7, quiet=True)
+    few = transfer("target_only", news, out=tmp_path / "a", config=tiny, shots=7, quiet=True)
     assert few.metrics["labelled"] == 7
-    half = transfer("in_domain", news, out=tmp_path / "b", config=tiny, ratio=0.5, quiet=True)
+    half = transfer("target_only", news, out=tmp_path / "b", config=tiny, ratio=0.5, quiet=True)
     assert half.metrics["labelled"] == 20
     with pytest.raises(SetupError, match="no sentences to train on"):
-        transfer("in_domain", news, out=tmp_path / "c", config=tiny, shots=0, quiet=True)
+        transfer("target_only", news, out=tmp_path / "c", config=tiny, shots=0, quiet=True)
 
 
 def test_splits_may_be_missing(make_corpus: MakeCorpus, tiny: dict[str, Any], tmp_path: Path) -> None:
-    run = transfer("in_domain", make_corpus(dev=0, test=0), out=tmp_path / "a", config=tiny, quiet=True)
+    run = transfer("target_only", make_corpus(dev=0, test=0), out=tmp_path / "a", config=tiny, quiet=True)
     assert run.metrics["selection"] == "last"
     with pytest.raises(CheckpointError, match="no test split"):
         _ = run.f1
     with pytest.raises(DataError, match="no 'train' split"):
-        transfer("in_domain", make_corpus(train=0), out=tmp_path / "b", config=tiny, quiet=True)
+        transfer("target_only", make_corpus(train=0), out=tmp_path / "b", config=tiny, quiet=True)
 
 
-def test_two_phases_at_once_or_one_by_one(
-    news: Corpus, clinic: Corpus, tiny: dict[str, Any], tmp_path: Path
-) -> None:
+def test_two_phases_at_once_or_one_by_one(news: Corpus, clinic: Corpus, tiny: dict[str, Any], tmp_path: Path) -> None:
     run = transfer("finetune", clinic, [news], out=tmp_path / "both", config=tiny, quiet=True)
     assert list(run.metrics["phases"]) == ["pretrain", "train"]
     start = pretrain("finetune", [news], out=tmp_path / "start", config=tiny, quiet=True)
@@ -155,7 +149,7 @@ def test_two_phases_at_once_or_one_by_one(
     adapted = adapt(start, clinic, out=tmp_path / "adapted", config=tiny, quiet=True)
     both, adapted_weights = ((f / "model.safetensors").read_bytes() for f in (run.folder, adapted.folder))
     assert both == adapted_weights
-    with pytest.raises(CheckpointError, match="holds no target decoder"):
+    with pytest.raises(CheckpointError, match="holds no target head"):
         Run(start, {}).tagger()
     with pytest.raises(CheckpointError, match="no model here"):
         adapt(tmp_path / "absent", clinic, out=tmp_path / "x", quiet=True)
@@ -164,7 +158,7 @@ def test_two_phases_at_once_or_one_by_one(
 def test_what_follows_a_pre_training_has_its_preset(
     news: Corpus, clinic: Corpus, tiny: dict[str, Any], tmp_path: Path
 ) -> None:
-    other = next(name for name in get_method("finetune").presets if name != "paper")
+    other = next(name for name in METHODS["finetune"].presets if name != "paper")
     start = pretrain("finetune", [news], out=tmp_path / "start", config=tiny | {"preset": other}, quiet=True)
     first = adapt(start, clinic, out=tmp_path / "first", config=tiny, quiet=True)
     second = adapt(first.folder, clinic, out=tmp_path / "second", config=tiny, quiet=True)
@@ -172,9 +166,7 @@ def test_what_follows_a_pre_training_has_its_preset(
     assert [run.metrics["preset"] for run in (first, second, asked)] == [other, other, "paper"]
 
 
-def test_a_run_says_what_it_started_from(
-    news: Corpus, clinic: Corpus, tiny: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_run_says_what_it_started_from(news: Corpus, clinic: Corpus, tiny: dict[str, Any], tmp_path: Path) -> None:
     start = pretrain("finetune", [news], out=tmp_path / "start", config=tiny, quiet=True)
     first = adapt(start, clinic, out=tmp_path / "first", shots=30, config=tiny, quiet=True)
     assert first.metrics["start"]["kind"] == "pretraining"
@@ -187,7 +179,7 @@ def test_a_run_says_what_it_started_from(
     assert (origin["kind"], origin["target"], origin["labelled"]) == ("finished run", "clinic", 30)
     assert second.metrics["labelled"] == 10
     assert any("30 labelled sentences of clinic" in remark for remark in second.metrics["remarks"])
-    plain = transfer("in_domain", clinic, out=tmp_path / "plain", config=tiny, quiet=True)
+    plain = transfer("target_only", clinic, out=tmp_path / "plain", config=tiny, quiet=True)
     assert plain.metrics["start"] is None
     assert plain.metrics["remarks"] == []
 
@@ -205,7 +197,7 @@ def test_test_sentences_that_a_source_holds_are_told(
     told = f"{several} of 11 test sentences are in the training text of source 'news'"
     assert any(remark.startswith(told) for remark in run.metrics["remarks"])
     assert told in (run.folder / "report.md").read_text()
-    for name, source in (("finetune", news), ("in_domain", leaky)):
+    for name, source in (("finetune", news), ("target_only", leaky)):
         run = transfer(name, target, [source], out=tmp_path / name, config=tiny, quiet=True)
         assert not any("training text" in remark for remark in run.metrics["remarks"])
 
@@ -216,13 +208,13 @@ def test_set_ups_that_cannot_work(news: Corpus, tiny: dict[str, Any], tmp_path: 
     with pytest.raises(SetupError, match="source names repeat"):
         transfer("finetune", news, [news, news], out=tmp_path / "b", config=tiny, quiet=True)
     with pytest.raises(SetupError, match="learns sources and target together"):
-        pretrain("in_domain", [news], out=tmp_path / "c", config=tiny, quiet=True)
+        pretrain("target_only", [news], out=tmp_path / "c", config=tiny, quiet=True)
     with pytest.raises(ConfigError, match="did you mean 'finetune'"):
         transfer("fintune", news, out=tmp_path / "d", quiet=True)
     with pytest.raises(ConfigError, match="no preset 'fast'"):
-        transfer("in_domain", news, out=tmp_path / "e", config={"preset": "fast"}, quiet=True)
+        transfer("target_only", news, out=tmp_path / "e", config={"preset": "fast"}, quiet=True)
     with pytest.raises(ConfigError, match="unknown setting 'x'"):
-        transfer("in_domain", news, out=tmp_path / "f", config={"options": {"x": 1}}, quiet=True)
+        transfer("target_only", news, out=tmp_path / "f", config={"options": {"x": 1}}, quiet=True)
 
 
 def test_arguments_of_the_wrong_kind(news: Corpus, clinic: Corpus, tmp_path: Path) -> None:
@@ -260,18 +252,14 @@ def test_interrupted_from_the_keyboard(news: Corpus, tiny: dict[str, Any], tmp_p
     tiny["train"] |= {"epochs": 15, "checkpoint_steps": 1}
     write_corpus(tmp_path / "news", news, "jsonl")
     (tmp_path / "c.yaml").write_text(yaml.safe_dump(tiny))
-    path = os.pathsep.join(
-        [str(Path(__file__).resolve().parents[1] / "src"), os.environ.get("PYTHONPATH", "")]
-    )
+    path = os.pathsep.join([str(Path(__file__).resolve().parents[1] / "src"), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
 
     def start(out: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", "from nershift.cli import main; main()", "train", "--quiet"]
         command += ["--target", str(tmp_path / "news"), "--config", str(tmp_path / "c.yaml")]
         command += ["--out", str(tmp_path / out)]
-        return subprocess.Popen(
-            command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     whole, cut = start("whole"), start("cut")
     state = tmp_path / "cut" / "state" / "train.checkpoint.safetensors"
@@ -280,7 +268,7 @@ def test_interrupted_from_the_keyboard(news: Corpus, tiny: dict[str, Any], tmp_p
     cut.send_signal(signal.SIGINT)
     _, message = cut.communicate(timeout=60)
     assert cut.returncode == 130, message
-    assert "stopped in phase 'train'" in message
+    assert "stopped in stage 'train'" in message
     assert "run the same command again" in message
     assert "Traceback" not in message
     assert state.exists()
@@ -295,17 +283,15 @@ def test_interrupted_from_the_keyboard(news: Corpus, tiny: dict[str, Any], tmp_p
 
 
 def test_defaults_then_preset_then_settings() -> None:
-    config = resolve("in_domain", {"train": {"epochs": 7}}, seed=3)
-    assert (config.train.epochs, config.train.lr, config.seed, config.method) == (7, 1e-3, 3, "in_domain")
+    config = resolve("target_only", {"train": {"epochs": 7}}, seed=3)
+    assert (config.train.epochs, config.train.lr, config.seed, config.method) == (7, 1e-3, 3, "target_only")
     assert "epochs: 7" in to_yaml(config)
 
 
 def test_two_methods_at_once_are_refused() -> None:
-    assert resolve("in_domain", {"method": "in_domain"}).method == "in_domain"
-    with pytest.raises(
-        ConfigError, match="settings say 'finetune', but the method of this run is 'in_domain'"
-    ):
-        resolve("in_domain", {"method": "finetune"})
+    assert resolve("target_only", {"method": "target_only"}).method == "target_only"
+    with pytest.raises(ConfigError, match="settings say 'finetune', but the method of this run is 'target_only'"):
+        resolve("target_only", {"method": "finetune"})
 
 
 def test_an_encoder_that_would_not_be_used_is_an_error() -> None:
@@ -314,3 +300,10 @@ def test_an_encoder_that_would_not_be_used_is_an_error() -> None:
     assert error.value.fix == "--set encoder.kind=transformer, or leave the name away"
     for settings in ({"kind": "transformer", "transformer": {"name": "bert"}}, {"kind": "recurrent"}, {}):
         resolve("laner", {"encoder": settings})
+
+
+@pytest.mark.parametrize(("part", "kind", "meant"), [("encoder", "transfomer", "transformer"), ("head", "crff", "crf")])
+def test_parts_that_do_not_exist_are_refused(part: str, kind: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=f"did you mean '{meant}'") as error:
+        resolve("finetune", {part: {"kind": kind}})
+    assert error.value.place == f"config.{part}.kind"

@@ -28,9 +28,7 @@ def make_encoder_folder(
     special = ["<s>", "<pad>", "<unk>", "</s>", "<mask>"]
     # Written out, since a trained vocabulary differs from run to run.
     words = {word for line in text for word in line.split()}
-    halves = {w[: (len(w) + 1) // 2] for w in words} | {
-        f"##{w[(len(w) + 1) // 2 :]}" for w in words if len(w) > 1
-    }
+    halves = {w[: (len(w) + 1) // 2] for w in words} | {f"##{w[(len(w) + 1) // 2 :]}" for w in words if len(w) > 1}
     letters = {c for w in words for c in w}
     pieces = sorted(halves | letters | {f"##{c}" for c in letters})
     vocabulary = {piece: i for i, piece in enumerate([*special, *pieces])}
@@ -50,9 +48,7 @@ def make_encoder_folder(
         "pad_token_id": 1,
     }
     if kind == "distilbert":
-        config: Any = transformers.DistilBertConfig(
-            dim=size, n_layers=layers, n_heads=2, hidden_dim=24, **shared
-        )
+        config: Any = transformers.DistilBertConfig(dim=size, n_layers=layers, n_heads=2, hidden_dim=24, **shared)
     else:
         made = {"bert": "BertConfig", "roberta": "RobertaConfig", "mpnet": "MPNetConfig"}[kind]
         config = getattr(transformers, made)(

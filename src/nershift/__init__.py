@@ -18,7 +18,7 @@ _HOMES = {
     "transfer": "nershift.run",
     "pretrain": "nershift.run",
     "Run": "nershift.run_folder",
-    "Tagger": "nershift.deploy.tagger",
+    "Tagger": "nershift.tagger.tagger",
 }
 __all__ = ["Corpus", "NershiftError", "Run", "Sentence", "Span", "Tagger"]
 __all__ += ["builtin_corpus", "pretrain", "read_corpus", "transfer"]
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from nershift.data.corpus import Corpus
     from nershift.data.formats import read_corpus
     from nershift.data.spans import Sentence, Span
-    from nershift.deploy.tagger import Tagger
     from nershift.errors import NershiftError
     from nershift.run import pretrain, transfer
     from nershift.run_folder import Run
+    from nershift.tagger.tagger import Tagger
 
 
 def __getattr__(name: str) -> Any:

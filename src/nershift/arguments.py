@@ -13,11 +13,7 @@ from nershift.errors import SetupError
 def check_corpus(given: object, place: str) -> None:
     if isinstance(given, Corpus):
         return
-    path = (
-        f"nershift.read_corpus({str(given)!r})"
-        if isinstance(given, (str, Path))
-        else "nershift.read_corpus(path)"
-    )
+    path = f"nershift.read_corpus({str(given)!r})" if isinstance(given, (str, Path)) else "nershift.read_corpus(path)"
     raise SetupError(_found(given), place=place, expected="a Corpus", fix=path)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import types
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -16,6 +17,20 @@ from nershift.data.schemes import Scheme
 from nershift.errors import ConfigError, nearest
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+
+def setting(default: Any, help: str = "", *, was: str = "") -> Any:
+    """A dataclass field that explains itself.
+
+    Args:
+        help: one line for people: what it does and, for a number, in which unit.
+        was: the name it had in earlier versions, which is still accepted.
+    """
+    metadata = {"help": help, "was": was}
+    if callable(default):
+        return field(default_factory=default, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
@@ -60,7 +75,7 @@ class TransformerConfig:
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    kind: Literal["recurrent", "transformer"] = "recurrent"
+    kind: str = "recurrent"
     words: WordsConfig = field(default_factory=WordsConfig)
     chars: CharsConfig = field(default_factory=CharsConfig)
     recurrent: RecurrentConfig = field(default_factory=RecurrentConfig)
@@ -70,8 +85,8 @@ class EncoderConfig:
 
 
 @dataclass(frozen=True)
-class DecoderConfig:
-    kind: Literal["crf", "softmax", "label-aware"] = "crf"
+class HeadConfig:
+    kind: str = "crf"
     scheme: Scheme = "BIOES"
     # With other types than the sources': all rows new, or carried over for types that mean the same.
     start: Literal["new", "carried"] = "new"
@@ -80,7 +95,7 @@ class DecoderConfig:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """One phase of training."""
+    """One stage of training."""
 
     optimizer: Literal["adam", "adamw", "sgd", "rmsprop", "bertadam"] = "adam"
     lr: float = 1e-3
@@ -113,13 +128,13 @@ class TrainConfig:
 class Config:
     """A run is its config: everything that decides the result, data and code apart."""
 
-    method: str = "in_domain"
+    method: str = "target_only"
     preset: str = "paper"
     seed: int = 1
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     tensorboard: bool = False
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
-    decoder: DecoderConfig = field(default_factory=DecoderConfig)
+    head: HeadConfig = setting(HeadConfig, was="decoder")
     train: TrainConfig = field(default_factory=TrainConfig)
     pretrain: TrainConfig = field(default_factory=TrainConfig)
     options: dict[str, Any] = field(default_factory=dict)  # of the method, see `nershift methods NAME`
@@ -164,7 +179,7 @@ def build(cls: type[T], values: Mapping[str, Any], place: str = "config") -> T:
     hints = get_type_hints(cls)
     known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     made = {}
-    for key, value in values.items():
+    for key, value in current_names(cls, values, place).items():
         here = f"{place}.{key}"
         if key not in known:
             raise ConfigError(
@@ -176,6 +191,21 @@ def build(cls: type[T], values: Mapping[str, Any], place: str = "config") -> T:
         if cls.__module__ == __name__:
             _check_range(key, made[key], here)
     return cls(**made)
+
+
+def current_names(cls: type, values: Mapping[str, Any], place: str = "config") -> dict[str, Any]:
+    """The same settings under today's names; a name of an earlier version is accepted with a note."""
+    fields = dataclasses.fields(cls)
+    renamed = {f.metadata["was"]: f.name for f in fields if f.metadata.get("was")}
+    hints, made = get_type_hints(cls), dict[str, Any]()
+    for key, value in values.items():
+        if key in renamed:
+            log.warning("%s.%s is now called %s", place, key, renamed[key])
+            key = renamed[key]
+        if isinstance(value, Mapping) and dataclasses.is_dataclass(hints.get(key)):
+            value = current_names(hints[key], value, f"{place}.{key}")
+        made[key] = value
+    return made
 
 
 def _check_range(key: str, value: Any, place: str) -> None:
@@ -243,15 +273,11 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or not key:
-            raise ConfigError(
-                f"found '{pair}'", place="--set", expected="key=value, e.g. --set train.epochs=20"
-            )
+            raise ConfigError(f"found '{pair}'", place="--set", expected="key=value, e.g. --set train.epochs=20")
         try:
             value: Any = yaml.safe_load(text)
         except yaml.YAMLError:
-            raise ConfigError(
-                f"cannot read the value of '{pair}'", place="--set", expected="a YAML value"
-            ) from None
+            raise ConfigError(f"cannot read the value of '{pair}'", place="--set", expected="a YAML value") from None
         for part in reversed(key.split(".")):
             value = {part: value}
         out = merge(out, value)

@@ -17,11 +17,11 @@ from rich.table import Table
 from rich.text import Text
 
 from nershift.data.builtin import BUILTIN_DOMAINS, builtin_corpus
-from nershift.eval.metrics import sentence_counts
-from nershift.eval.stats import compare
-from nershift.report import html
-from nershift.report.model import ComparisonRow, RunReport
-from nershift.report.text import coloured
+from nershift.evaluation.metrics import sentence_counts
+from nershift.evaluation.stats import compare
+from nershift.reports import html
+from nershift.reports.model import ComparisonRow, RunReport
+from nershift.reports.text import coloured
 from nershift.run import transfer
 from nershift.run_folder import Run
 
@@ -36,9 +36,7 @@ SETTINGS: dict[str, Any] = {
 
 def main(out: Path) -> None:
     console = Console()
-    torch.set_num_threads(
-        1
-    )  # a model this small gains nothing from more, and numbers are the same everywhere
+    torch.set_num_threads(1)  # a model this small gains nothing from more, and numbers are the same everywhere
     target = builtin_corpus(TARGET)
     sources = [builtin_corpus(domain) for domain in BUILTIN_DOMAINS if domain != TARGET]
     console.print(
@@ -47,7 +45,7 @@ def main(out: Path) -> None:
     )
     began = time.monotonic()
     runs = {
-        "target only": transfer("in_domain", target, out=out / "target-only", **_common()),
+        "target only": transfer("target_only", target, out=out / "target-only", **_common()),
         "transfer": transfer("finetune", target, sources, out=out / "transfer", **_common()),
     }
     seconds = time.monotonic() - began
@@ -57,9 +55,7 @@ def main(out: Path) -> None:
     console.print(f"\n{seconds:.0f} s of training. Report with a plot: [bold]{page}[/]")
     command = os.path.relpath(Path(sys.executable).with_name("nershift"))
     text = "Dr. Osei gave her 20 mg of Velmorin."
-    console.print(
-        f"Use the tagger: echo '{text}' | {command} predict --model {out / 'transfer'} -", soft_wrap=True
-    )
+    console.print(f"Use the tagger: echo '{text}' | {command} predict --model {out / 'transfer'} -", soft_wrap=True)
 
 
 def _common() -> dict[str, Any]:
@@ -70,9 +66,7 @@ def _show_sample(console: Console, runs: dict[str, Run]) -> None:
     """A test sentence that transfer gets right and the target alone does not."""
     gold, alone = runs["target only"].predictions()
     _, moved = runs["transfer"].predictions()
-    better = [
-        i for i, s in enumerate(gold) if moved[i].spans == s.spans != alone[i].spans and len(s.spans) > 1
-    ]
+    better = [i for i, s in enumerate(gold) if moved[i].spans == s.spans != alone[i].spans and len(s.spans) > 1]
     for i in better[:2]:
         for name, sentence in (("target only", alone[i]), ("transfer", moved[i]), ("right", gold[i])):
             console.print(Text(f"{name:>12}  ", "dim"), coloured(sentence), sep="")
@@ -98,9 +92,7 @@ def _write_page(out: Path, runs: dict[str, Run]) -> Path:
         gold,
         pred,
         method="finetune",
-        comparisons=tuple(
-            ComparisonRow(name, run.f1, *run.metrics["test"]["interval"]) for name, run in runs.items()
-        ),
+        comparisons=tuple(ComparisonRow(name, run.f1, *run.metrics["test"]["interval"]) for name, run in runs.items()),
     )
     page = out / "report.html"
     html.save(report, page)

@@ -13,39 +13,43 @@ from typing import Any
 
 from nershift import __version__
 from nershift.arguments import check_amounts, check_corpus, check_sources
-from nershift.config import Config, build, merge, to_dict
+from nershift.config import Config, build, current_names, merge, to_dict
 from nershift.data.corpus import Corpus
 from nershift.data.raw import RawText
 from nershift.data.spans import Sentence
-from nershift.deploy.adaptive import share_changed
-from nershift.deploy.calibrated import before_and_after
-from nershift.deploy.tagger import Tagger
-from nershift.errors import CheckpointError, ConfigError, SetupError
-from nershift.eval.metrics import score, sentence_counts
-from nershift.eval.predictions import write_predictions
-from nershift.eval.stats import bootstrap_f1
-from nershift.methods import get_method
+from nershift.encoders.base import ENCODERS
+from nershift.errors import CheckpointError, ConfigError, SetupError, nearest
+from nershift.evaluation.metrics import score, sentence_counts
+from nershift.evaluation.predictions import write_predictions
+from nershift.evaluation.stats import bootstrap_f1
+from nershift.heads.base import HEADS
+from nershift.methods import METHODS
 from nershift.methods.base import Method, Setup
-from nershift.nn.model import TaggingModel
-from nershift.nn.store import load_model, save_model
-from nershift.nn.support import Support
-from nershift.remarks import averaged, beginning, idle, leaks, origin_of, unused
-from nershift.report.run import write_report
+from nershift.methods.metacross.support import Support
+from nershift.model import TaggingModel
+from nershift.model_store import load_model, save_model
+from nershift.reports.run import write_report
 from nershift.run_folder import Run, open_folder
+from nershift.run_notes import averaged, beginning, idle, leaks, origin_of, unused
+from nershift.sampling.subsets import subset
 from nershift.storage import write_text
-from nershift.tasks.subsets import subset
-from nershift.train.averaged import AVERAGE, train_and_average
-from nershift.train.journal import Journal
-from nershift.train.loop import Loop
-from nershift.train.phase import Phase
-from nershift.train.processes import Processes
+from nershift.tagger.adaptive import share_changed
+from nershift.tagger.calibration import before_and_after
+from nershift.tagger.tagger import Tagger
+from nershift.training.logger import TrainLogger
+from nershift.training.loop import Loop
+from nershift.training.model_soup import AVERAGE, train_and_average
+from nershift.training.processes import Processes
+from nershift.training.stage import TrainingStage
 
 
 def resolve(method: str, settings: Mapping[str, Any] | None = None, seed: int | None = None) -> Config:
     """Defaults, then the method's preset, then the user's settings."""
-    cls = get_method(method)
-    values = dict(settings or {})
-    if values.get("method", method) != method:
+    cls = METHODS[method]
+    values = current_names(Config, settings or {})
+    if isinstance(values.get("options"), Mapping):
+        values["options"] = current_names(cls.Options, values["options"], "config.options")
+    if METHODS.canonical(str(values.get("method", method))) != cls.name:
         raise ConfigError(
             f"the settings say '{values['method']}', but the method of this run is '{method}'",
             place="config.method",
@@ -58,7 +62,7 @@ def resolve(method: str, settings: Mapping[str, Any] | None = None, seed: int | 
         raise ConfigError(
             f"method '{method}' has no preset '{preset}'", place="preset", expected=" | ".join(cls.presets)
         )
-    values = merge(merge(dict(cls.presets[preset]), values), {"method": method})
+    values = merge(merge(dict(cls.presets[preset]), values), {"method": cls.name})
     if seed is not None:
         values["seed"] = seed
     config = build(Config, values)
@@ -69,6 +73,11 @@ def resolve(method: str, settings: Mapping[str, Any] | None = None, seed: int | 
             expected="encoder.kind transformer",
             fix="--set encoder.kind=transformer, or leave the name away",
         )
+    for place, kind, known in (("encoder", config.encoder.kind, ENCODERS), ("head", config.head.kind, HEADS)):
+        if kind not in known:
+            raise ConfigError(
+                f"found '{kind}'{nearest(kind, known)}", place=f"config.{place}.kind", expected=" | ".join(known)
+            )
     options: Any = build(cls.Options, config.options, "config.options")
     return dataclasses.replace(config, options=to_dict(options))
 
@@ -109,7 +118,7 @@ def transfer(
         report: also write ``report.html`` and its kin.
     """
     settings = resolve(method, config, seed)
-    cls = get_method(method)
+    cls = METHODS[method]
     check_corpus(target, "target")
     check_sources(sources)
     check_amounts(shots, ratio)
@@ -124,39 +133,35 @@ def transfer(
                 _round_off(folder, report)
             return Run.open(folder)
         began = time.monotonic()
-        phases: dict[str, Any] = {}
-        with Journal(folder, quiet=quiet, tensorboard=settings.tensorboard, main=processes.main) as journal:
+        stages: dict[str, Any] = {}
+        with TrainLogger(folder, quiet=quiet, tensorboard=settings.tensorboard, main=processes.main) as logger:
             model: TaggingModel | None = None
             if start is not None:
                 model = _pretrained(Path(start), settings).to(processes.device)
-            elif (phase := task.pretrain()) is not None:
-                model = _run(phase, task.pretrain, folder, processes, journal, phases)
+            elif (stage := task.pretrain()) is not None:
+                model = _run(stage, task.pretrain, folder, processes, logger, stages)
             # Training changes the model it starts from; who trains again needs that as it was.
             before = copy.deepcopy(model) if settings.train.average > 1 else None
-            if (phase := task.train(model)) is not None:
-                model = _run(
-                    phase, lambda: task.train(copy.deepcopy(before)), folder, processes, journal, phases
-                )
+            if (stage := task.train(model)) is not None:
+                model = _run(stage, lambda: task.train(copy.deepcopy(before)), folder, processes, logger, stages)
         if model is None:
-            raise SetupError(
-                f"method '{method}' has nothing to train", fix="give it --source or --target corpora"
-            )
+            raise SetupError(f"method '{method}' has nothing to train", fix="give it --source or --target corpora")
         model = task.finish(model)
         support = task.support(model, Support.load(Path(start)) if start is not None else None)
-        meta = {"method": method, "preset": settings.preset, "seed": settings.seed, "target": target.name}
+        meta = {"method": cls.name, "preset": settings.preset, "seed": settings.seed, "target": target.name}
         tagger = Tagger(model, meta, support=support)
         if processes.main:
             task.keep(folder)
             origin = origin_of(Path(start)) if start is not None else {}
-            told: dict[str, Any] = {"start": origin or None, "phases": phases}
+            told: dict[str, Any] = {"start": origin or None, "phases": stages}
             if origin and not setup.sources:
                 told["sources"] = origin["sources"]
-            told["selection"] = _selection(task, phases or origin.get("phases", {}))
+            told["selection"] = _selection(task, stages or origin.get("phases", {}))
             told["remarks"] = [
                 *beginning(origin),
-                *averaged(phases),
-                *idle(settings, phases),
-                *task.remarks(),
+                *averaged(stages),
+                *idle(settings, stages),
+                *task.run_notes(),
                 *unused(task),
                 *leaks(task),
             ]
@@ -167,15 +172,11 @@ def transfer(
     return Run.open(folder)
 
 
-def adapt(
-    start: str | Path, target: Corpus, *, config: Mapping[str, Any] | None = None, **settings: Any
-) -> Run:
+def adapt(start: str | Path, target: Corpus, *, config: Mapping[str, Any] | None = None, **settings: Any) -> Run:
     """:func:`transfer` from a folder that :func:`pretrain` wrote, with its method, preset and encoder."""
     model, meta = load_model(Path(start))
     if "method" not in meta:
-        raise CheckpointError(
-            "was not written by pretrain", place=str(start), fix="nershift pretrain --method …"
-        )
+        raise CheckpointError("was not written by pretrain", place=str(start), fix="nershift pretrain --method …")
     theirs = {"encoder": model.encoder.describe()["config"]}
     if "preset" in meta:
         theirs["preset"] = meta["preset"]
@@ -196,7 +197,7 @@ def pretrain(
 ) -> Path:
     """Learn from the sources alone; the folder adapts to any target and label space."""
     settings = resolve(method, config, seed)
-    cls = get_method(method)
+    cls = METHODS[method]
     check_sources(sources)
     setup = _setup(cls, settings, None, sources, raw, None, None, False)
     task = cls(setup)
@@ -206,20 +207,20 @@ def pretrain(
         folder = open_folder(Path(out), identity, overwrite, processes)
         if (folder / "model.json").exists():
             return folder
-        phase = task.pretrain()
-        if phase is None:
+        stage = task.pretrain()
+        if stage is None:
             raise SetupError(
                 f"method '{method}' learns sources and target together",
                 fix=f"nershift transfer --method {method} --source … --target …",
             )
-        phases: dict[str, Any] = {}
-        with Journal(folder, quiet=quiet, tensorboard=settings.tensorboard, main=processes.main) as journal:
-            model = _run(phase, task.pretrain, folder, processes, journal, phases)
+        stages: dict[str, Any] = {}
+        with TrainLogger(folder, quiet=quiet, tensorboard=settings.tensorboard, main=processes.main) as logger:
+            model = _run(stage, task.pretrain, folder, processes, logger, stages)
         if processes.main:
             if (support := task.support(model)) is not None:
                 support.save(folder)
-            told = {"preset": settings.preset, "seed": settings.seed, "phases": phases}
-            save_model(folder, model, {"method": method} | told)
+            told = {"preset": settings.preset, "seed": settings.seed, "phases": stages}
+            save_model(folder, model, {"method": cls.name} | told)
             shutil.rmtree(folder / "state", ignore_errors=True)
         processes.wait()
     return folder
@@ -240,16 +241,12 @@ def _setup(
         labelled = [s for name in ("train", "dev") for s in target.splits.get(name, ())]
         types = tuple(sorted({span.label for s in labelled for span in s.spans}))
         if ratio is not None or (shots is not None and (shots or "train" in target.splits)):
-            target = target.with_splits(
-                train=subset(target.train, shots=shots, ratio=ratio, seed=config.seed)
-            )
+            target = target.with_splits(train=subset(target.train, shots=shots, ratio=ratio, seed=config.seed))
     options: Any = build(cls.Options, config.options, "config.options")
     return Setup(config, options, target, types, tuple(sources), dict(raw or {}), pretrained)
 
 
-def _identity(
-    setup: Setup, shots: int | None, ratio: float | None, start: str | Path | None
-) -> dict[str, Any]:
+def _identity(setup: Setup, shots: int | None, ratio: float | None, start: str | Path | None) -> dict[str, Any]:
     """Everything that decides the result: written as config.yaml, compared before resuming."""
     data: dict[str, Any] = {"sources": {c.name: c.digest()[:16] for c in setup.sources}}
     if setup.target is not None:
@@ -278,34 +275,34 @@ def _pretrained(folder: Path, config: Config) -> TaggingModel:
 
 
 def _run(
-    phase: Phase,
-    again: Callable[[], Phase | None],
+    stage: TrainingStage,
+    again: Callable[[], TrainingStage | None],
     folder: Path,
     processes: Processes,
-    journal: Journal,
-    phases: dict[str, Any],
+    logger: TrainLogger,
+    stages: dict[str, Any],
 ) -> TaggingModel:
-    """Train; ``again`` gives the same phase from the same start, should it have to be trained more than once."""
+    """Train; ``again`` gives the same stage from the same start, should it have to be trained more than once."""
 
-    def loop(one: Phase) -> Loop:
+    def loop(one: TrainingStage) -> Loop:
         one.model.to(processes.device)
-        return Loop(one, folder / "state", processes, journal)
+        return Loop(one, folder / "state", processes, logger)
 
-    trainings, average = train_and_average(phase, again, loop)
+    trainings, average = train_and_average(stage, again, loop)
     for name, result in trainings.items():
         told = {"steps": result.step, "best_step": result.best_step, "dev_f1": result.best}
-        for monitor in phase.monitors:
-            logged = [entry[monitor] for entry in journal.entries() if entry["phase"] == name]
+        for monitor in stage.monitors:
+            logged = [entry[monitor] for entry in logger.entries() if entry["phase"] == name]
             told[monitor] = max(logged)  # the best of all epochs, chosen with a look at it
-        phases[name] = told
+        stages[name] = told
     if average is not None:
-        phases[f"{AVERAGE}{phase.name}"] = {"of": list(average.of), "dev_f1": average.score}
-    return phase.model
+        stages[f"{AVERAGE}{stage.name}"] = {"of": list(average.of), "dev_f1": average.score}
+    return stage.model
 
 
-def _selection(task: Method, phases: Mapping[str, Any]) -> str:
+def _selection(task: Method, stages: Mapping[str, Any]) -> str:
     """What chose the weights: the target's dev split where its labels were learned, else those of the sources."""
-    scores = [phase["dev_f1"] for phase in phases.values()]
+    scores = [stage["dev_f1"] for stage in stages.values()]
     if not scores or scores[-1] is None:
         return "last"
     return "best dev F1" if task.learns_labels else "best dev F1 of the sources"
@@ -337,7 +334,7 @@ def _write_results(
         "version": __version__,
     }
     batch_size = setup.config.train.eval_batch_size
-    tagger.model.decoder(tagger.key).temperature = 1.0
+    tagger.model.head(tagger.key).temperature = 1.0
     if splits.get("dev") and task.learns_labels:
         tagger.calibrate(splits["dev"], batch_size)
     metrics["calibration"] = dict(tagger.meta.get("calibration", {}))

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from nershift.data.spans import Sentence
-from nershift.deploy.tagger import Tagger
 from nershift.errors import CheckpointError, OtherRunError
-from nershift.eval.predictions import read_predictions
+from nershift.evaluation.predictions import read_predictions
 from nershift.storage import clear_leftovers, write_text
-from nershift.train.processes import Processes
+from nershift.tagger.tagger import Tagger
+from nershift.training.processes import Processes
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,7 @@ class Run:
     def open(cls, folder: str | Path) -> Run:
         path = Path(folder) / "metrics.json"
         if not path.exists():
-            raise CheckpointError(
-                "not a finished run", place=str(folder), expected="a folder with metrics.json"
-            )
+            raise CheckpointError("not a finished run", place=str(folder), expected="a folder with metrics.json")
         return cls(Path(folder), json.loads(path.read_text(encoding="utf-8")))
 
     @property
@@ -62,13 +60,9 @@ def open_folder(out: Path, identity: Mapping[str, Any], overwrite: bool, process
             clear_leftovers(folder)
         if path.exists():
             before = path.read_text(encoding="utf-8")
-            begun = any(
-                p != path for p in out.iterdir()
-            )  # a run that failed at once leaves nothing to protect
+            begun = any(p != path for p in out.iterdir())  # a run that failed at once leaves nothing to protect
             if before != text and begun:
-                changed = [
-                    x for x in difflib.ndiff(before.split("\n"), text.split("\n")) if x[:2] in ("- ", "+ ")
-                ]
+                changed = [x for x in difflib.ndiff(before.split("\n"), text.split("\n")) if x[:2] in ("- ", "+ ")]
                 raise OtherRunError(
                     "holds a run with other settings or data:\n    " + "\n    ".join(changed[:8]),
                     place=str(out),

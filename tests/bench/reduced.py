@@ -115,9 +115,7 @@ def make_inputs(folder: Path) -> None:
 def _named(config: Any, key: str) -> list[Any]:
     if not isinstance(config, Mapping):
         return []
-    return [v for k, v in config.items() if k == key and v] + [
-        x for v in config.values() for x in _named(v, key)
-    ]
+    return [v for k, v in config.items() if k == key and v] + [x for v in config.values() for x in _named(v, key)]
 
 
 def run_reduced(cell: Cell, work: Path, device: str = "cpu") -> dict[str, Any]:

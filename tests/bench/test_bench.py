@@ -106,7 +106,7 @@ def test_tables_show_runs_beside_the_paper_and_say_what_was_not_run(tmp_path: Pa
 
 def test_every_listed_table_has_distinct_cells_and_known_methods() -> None:
     from nershift.data.catalog import catalog
-    from nershift.methods import methods
+    from nershift.methods import METHODS
     from nershift.run import resolve
 
     for table in tables().values():
@@ -114,7 +114,7 @@ def test_every_listed_table_has_distinct_cells_and_known_methods() -> None:
         shared = 2 if table.name == "crosslm-fig8" else 0  # its three lines meet in one run
         assert len({c.key for c in cells}) + shared == len({(*table.place(c),) for c in cells})
         for cell in cells:
-            assert cell.method in methods()
+            assert cell.method in METHODS
             assert {cell.target, *cell.sources} <= set(catalog())
             # Settings may be chosen on the dev split of a source, and a target's own train split may be a source
             # as long as nothing that is scored is; nothing else is scored on what it learned from.

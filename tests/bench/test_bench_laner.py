@@ -14,7 +14,7 @@ from nershift.bench.tables import tables
 from nershift.data.catalog import catalog
 from nershift.data.corpus import Corpus
 from nershift.data.spans import Sentence, Span
-from nershift.methods import methods
+from nershift.methods import METHODS
 from nershift.run import resolve
 
 
@@ -23,12 +23,10 @@ def test_cells_can_be_run_and_published_numbers_are_shown(table, tmp_path):
     assert tables()[table.name] is table
     for cell in table.cells([1]):
         assert cell.target in catalog()
-        if cell.method in methods():
+        if cell.method in METHODS:
             config = resolve(cell.method, cell.config)
             assert cell.method != "laner" or config.options["check"]
-            assert config.encoder.kind == (
-                "recurrent" if cell.row in ("LSTM-CRF", "crosslm") else "transformer"
-            )
+            assert config.encoder.kind == ("recurrent" if cell.row in ("LSTM-CRF", "crosslm") else "transformer")
     rows, columns = table.layout()
     assert all(row in rows and column in columns for row, column in table.published)
     assert "not run" in markdown(table, tmp_path)
@@ -40,19 +38,14 @@ def test_plain_heads_train_as_laner_does():
     for head in ("CRF (mpnet)", "tagger (mpnet)"):
         plain = resolve("finetune", cells[head].config)
         for block in ("train", "pretrain"):
-            assert replace(getattr(plain, block), decay=0) == replace(
-                getattr(ours, block), decay=0
-            )  # not used
+            assert replace(getattr(plain, block), decay=0) == replace(getattr(ours, block), decay=0)  # not used
         for block in ("kind", "transformer", "chars", "dropout"):
             assert getattr(plain.encoder, block) == getattr(ours.encoder, block)
     assert len({c.pretraining for c in tables()["laner-table3"].cells([1])}) == 10  # two encoders, five heads
 
 
 def test_cells_of_different_tables_share_results():
-    keys = {
-        name: {c.key for c in tables()[name].cells([1])}
-        for name in ("laner-table2", "laner-table3", "laner-fig3")
-    }
+    keys = {name: {c.key for c in tables()[name].cells([1])} for name in ("laner-table2", "laner-table3", "laner-fig3")}
     assert len(keys["laner-table2"] & keys["laner-table3"]) == 2 * len(CROSSNER)
     assert keys["laner-fig3"] & keys["laner-table3"]
     assert keys["laner-table3"] >= {c.key for c in tables()["laner-fig2"].cells([1])}
@@ -79,11 +72,11 @@ def test_steps_are_read_on_test_and_on_dev_from_the_same_runs():
 def test_the_tuned_preset_is_the_best_recipe_of_the_steps():
     row = next(c for c in tables()["laner-steps"].cells([1]) if c.name == "LANER, best recipe")
     tuned, tried = resolve("laner", {"preset": "tuned"}), resolve("laner", row.config)
-    for phase in ("train", "pretrain"):
-        exact = replace(getattr(tried, phase), precision="fp32")  # a machine's affair
-        assert getattr(tuned, phase) == exact
+    for stage in ("train", "pretrain"):
+        exact = replace(getattr(tried, stage), precision="fp32")  # a machine's affair
+        assert getattr(tuned, stage) == exact
     assert tuned.options == tried.options | {"check": False}
-    assert tuned.decoder == tried.decoder
+    assert tuned.head == tried.head
 
 
 def test_recipes_and_steps_share_their_runs():

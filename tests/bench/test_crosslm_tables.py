@@ -19,9 +19,9 @@ from nershift.data.corpus import Corpus
 from nershift.data.formats import write_corpus, write_sentences
 from nershift.data.raw import RawText
 from nershift.data.spans import Sentence
-from nershift.methods import get_method
+from nershift.encoders.recurrent import RecurrentEncoder
+from nershift.methods import METHODS
 from nershift.methods.base import Setup
-from nershift.nn.recurrent import RecurrentEncoder
 from nershift.run import resolve
 
 SMALL = {
@@ -70,9 +70,7 @@ REAL = Path(os.environ.get("NERSHIFT_DATA") or Path(__file__).parents[2].parent 
 def test_nothing_of_cbs_is_seen_in_training(row: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With CBS or with a made-up test split in its place, a method reads, knows and selects on the very same."""
     monkeypatch.setenv("NERSHIFT_DATA", str(REAL))
-    (cell,) = (
-        c for c in get_table("crosslm-table4").cells((1,)) if (c.name, c.target) == (row, "cbs_scitech")
-    )
+    (cell,) = (c for c in get_table("crosslm-table4").cells((1,)) if (c.name, c.target) == (row, "cbs_scitech"))
     source, cbs = load("conll2003_en"), load("cbs_scitech")
     source = source.with_splits(train=source.train[:60], dev=source.dev[:20], test=())
     raw = {domain: load_raw(text)[:80] for domain, text in cell.raw}
@@ -80,17 +78,15 @@ def test_nothing_of_cbs_is_seen_in_training(row: str, monkeypatch: pytest.Monkey
     found = []
     for target in (cbs, secret):
         config = resolve(cell.method, merge(cell.with_config(SMALL).config, {"device": "cpu"}))
-        cls = get_method(cell.method)
+        cls = METHODS[cell.method]
         method = cls(Setup(config, build(cls.Options, config.options), target, (), (source,), raw))
         method.check()
-        phase = method.pretrain() or method.train(None)
-        assert phase is not None
-        read = {
-            s.tokens for f in phase.feeds.values() for k in range(f.per_epoch) for s in f.batch(k).sentences
-        }
-        encoder = phase.model.encoder
+        stage = method.pretrain() or method.train(None)
+        assert stage is not None
+        read = {s.tokens for f in stage.samplers.values() for k in range(f.per_epoch) for s in f.batch(k).sentences}
+        encoder = stage.model.encoder
         assert isinstance(encoder, RecurrentEncoder)
-        gold = [s for *_, split in getattr(phase, "selection", phase.dev) for s in split]
+        gold = [s for *_, split in getattr(stage, "selection", stage.dev) for s in split]
         found.append((read, encoder.words.vocabulary.words, encoder.characters.words, gold))
     assert found[0] == found[1]
     read, _, _, gold = found[0]
@@ -147,9 +143,7 @@ def test_one_run_fills_several_columns(tmp_path: Path) -> None:
     assert "| crosslm | 60.00 (1 run) | 80.00 (1 run) | 70.00 (1 run) | 75.00 (1 run) |" in text
     assert "*73.59 (-3.59)*" in text
     assert collect(get_table("crosslm-table4"), tmp_path, (1,))["crosslm", "cbs_scitech"].scores == (70.0,)
-    assert collect(get_table("crosslm-table5"), tmp_path, (1,))["crosslm", "PER"].scores == pytest.approx(
-        (7.0,)
-    )
+    assert collect(get_table("crosslm-table5"), tmp_path, (1,))["crosslm", "PER"].scores == pytest.approx((7.0,))
     assert collect(get_table("crosslm-table5"), tmp_path, (1,))["crosslm", "MISC"].scores == (0.0,)
 
 

@@ -33,9 +33,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("table", "cell"), [pytest.param(t, c, id=f"{t.name}-{c.name}") for t, c in _every_row()]
-)
+@pytest.mark.parametrize(("table", "cell"), [pytest.param(t, c, id=f"{t.name}-{c.name}") for t, c in _every_row()])
 def test_runs_end_to_end(
     table: Table, cell: Cell, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

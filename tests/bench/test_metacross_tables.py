@@ -20,9 +20,7 @@ def test_published_means_and_gains() -> None:
     """The averages that the paper prints are those of what was copied."""
     table4, table6 = get_table("metacross-table4").published, get_table("metacross-table6").published
     means = {
-        row: sum(v for (r, _), v in table.items() if r == row) / 5
-        for table in (table4, table6)
-        for row, _ in table
+        row: sum(v for (r, _), v in table.items() if r == row) / 5 for table in (table4, table6) for row, _ in table
     }
     printed = {
         "metacross": 72.71,

@@ -6,7 +6,7 @@ import json
 
 from nershift.bench.mistakes import analysis, mistakes
 from nershift.data.spans import Sentence, Span
-from nershift.eval.analysis import analyse
+from nershift.evaluation.error_analysis import analyse
 
 GOLD = [
     Sentence.of(["Ada", "left"], [(0, 1, "PER")]),
@@ -29,9 +29,7 @@ def test_numbers_survive_and_words_are_not_kept() -> None:
     assert (again.kinds, again.confusions, again.seen, again.unseen) == (
         whole.kinds, whole.confusions, whole.seen, whole.unseen,
     )  # fmt: skip
-    assert [(e.tokens, e.outcomes) for e in again.examples] == [
-        (e.tokens, e.outcomes) for e in whole.examples
-    ]
+    assert [(e.tokens, e.outcomes) for e in again.examples] == [(e.tokens, e.outcomes) for e in whole.examples]
 
 
 def test_examples_need_the_corpus_as_it_was() -> None:

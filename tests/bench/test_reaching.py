@@ -22,9 +22,7 @@ SHARES = (0.1, 0.5, 1.0)
         ([(0.1, 60), (0.5, 70), (1, 69)], 71, None),
     ],
 )
-def test_where_a_curve_reaches_a_bound(
-    curve: list[tuple[float, float]], bound: float, share: float | None
-) -> None:
+def test_where_a_curve_reaches_a_bound(curve: list[tuple[float, float]], bound: float, share: float | None) -> None:
     assert reached(curve, bound) == pytest.approx(share)
 
 
@@ -50,7 +48,7 @@ def test_only_seeds_that_curve_and_bound_both_have_are_compared(tmp_path: Path) 
         if cell.seed == 1:
             write(cell, 0.5 if cell.target == "re3d" else 0.9)
     table = Table("t", "", curve, lambda c: (c.target, f"{c.ratio or 1.0:g}"), average=False, bound=bound)
-    assert view(table, tmp_path).remarks[-1] == (
+    assert view(table, tmp_path).run_notes[-1] == (
         "Share of labels at which it reaches In-Domain with all of them: re3d 30%, wikigold nowhere; 30% on average "
         "where it does."
     )

@@ -21,7 +21,7 @@ from nershift.data.builtin import builtin_corpus
 from nershift.data.formats import write_corpus
 from nershift.data.spans import Sentence
 from nershift.errors import ConfigError
-from nershift.eval.ranks import rank_systems
+from nershift.evaluation.ranks import rank_systems
 
 SHOWN = (
     "metaner-table3",

@@ -129,8 +129,8 @@ def test_a_small_job_goes_first_where_a_large_one_does_not_fit(tmp_path: Path) -
 def test_memory_grows_with_batches_and_encoders() -> None:
     def cell(batch: int, name: str) -> Cell:
         config = {"encoder": {"kind": "transformer", "transformer": {"name": name}}}
-        phases = {"train": {"batch_size": 8}, "pretrain": {"batch_size": batch}}
-        return Cell("t", "finetune", "wikigold", ("wnut2017",), 1, config | phases, joint=False)
+        stages = {"train": {"batch_size": 8}, "pretrain": {"batch_size": batch}}
+        return Cell("t", "finetune", "wikigold", ("wnut2017",), 1, config | stages, joint=False)
 
     one = cell(64, "a")
     assert gpu_memory(one) < gpu_memory(one, pretrain=True) < gpu_memory(cell(64, "a+b"), pretrain=True)
@@ -156,8 +156,8 @@ def test_halved_batches_make_the_same_number_of_updates() -> None:
     cell = Cell("t", "finetune", "wikigold", ("conll2003_en",), 1, {"train": {"epochs": 20, "patience": 5}})
     before = resolve("finetune", cell.config)
     after = resolve("finetune", smaller(cell, 2))
-    for phase in ("train", "pretrain"):
-        old, new = getattr(before, phase), getattr(after, phase)
+    for stage in ("train", "pretrain"):
+        old, new = getattr(before, stage), getattr(after, stage)
         assert new.batch_size * new.accumulate == old.batch_size * old.accumulate
         assert new.batch_size == old.batch_size // 4
         # Steps an epoch grow with 1 / batch_size.
@@ -174,7 +174,7 @@ def test_estimates_bound_the_steps_of_finished_runs() -> None:
         result = json.loads(path.read_text(encoding="utf-8"))
         metrics = result["metrics"]
         cell = Cell.of(result["spec"], joint=metrics["data"]["start"] is None)
-        took = sum(phase.get("steps", 0) for phase in metrics["phases"].values())
+        took = sum(stage.get("steps", 0) for stage in metrics["phases"].values())
         steps = estimate(cell).steps
         assert took <= steps, path.name
         exact += took == steps

@@ -12,11 +12,9 @@ from nershift.bench.collected import against_best, collect, paired_p
 from nershift.bench.show import as_markdown, markdown, view
 from nershift.bench.tables import Table
 from nershift.errors import DataError
-from nershift.eval.stats import aggregate, f1_of, randomisation_test
+from nershift.evaluation.stats import aggregate, f1_of, randomisation_test
 
-CELLS = [
-    Cell("t", m, t, (), s) for m in ("ours", "near", "far") for t in ("re3d", "wikigold") for s in (1, 2, 3)
-]
+CELLS = [Cell("t", m, t, (), s) for m in ("ours", "near", "far") for t in ("re3d", "wikigold") for s in (1, 2, 3)]
 
 
 def _counts(share: float, seed: int, n: int = 300) -> np.ndarray:

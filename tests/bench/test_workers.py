@@ -156,9 +156,7 @@ def test_a_grid_stopped_by_its_clock_leaves_checkpoints(corpora: Path, tmp_path:
     assert list(work.glob("pretrained-*/state/*.checkpoint.safetensors"))
 
 
-def test_a_worker_whose_grid_was_killed_ends_without_a_word(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_whose_grid_was_killed_ends_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Line:
         asked = 0
 
@@ -177,9 +175,7 @@ def test_a_worker_whose_grid_was_killed_ends_without_a_word(
     assert line.asked == len(ran) == 1
 
 
-@pytest.mark.parametrize(
-    ("pages", "asked", "expected"), [(100, None, 25), (1024, None, 64), (100, 4, 4), (2, 8, 1)]
-)
+@pytest.mark.parametrize(("pages", "asked", "expected"), [(100, None, 25), (1024, None, 64), (100, 4, 4), (2, 8, 1)])
 def test_no_more_workers_than_fit_main_memory(
     pages: int, asked: int | None, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

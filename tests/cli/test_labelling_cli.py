@@ -52,13 +52,11 @@ def files(make_corpus: MakeCorpus, tmp_path_factory: pytest.TempPathFactory) -> 
     news = make_corpus("news")
     write_corpus(folder / "news", news, "conll")
     (folder / "c.yaml").write_text(yaml.safe_dump(SETTINGS))
-    write_sentences(
-        folder / "pool.raw", [s.with_spans(()) for s in make_corpus("news", train=30, seed=1).train]
-    )
+    write_sentences(folder / "pool.raw", [s.with_spans(()) for s in make_corpus("news", train=30, seed=1).train])
     (folder / "pool.txt").write_text(
         "Ada flew from Leeds to Porto. Nobody in Graz spoke.\nRuiz met Dr. Novak in Lima.\n"
     )
-    transfer("in_domain", news, out=folder / "run", config=SETTINGS, quiet=True, report=False)
+    transfer("target_only", news, out=folder / "run", config=SETTINGS, quiet=True, report=False)
     return folder
 
 
@@ -93,9 +91,7 @@ def test_curve_refusals(cli: Cli, files: Path, tmp_path: Path) -> None:
         assert message in " ".join(err.split())
 
 
-@pytest.mark.parametrize(
-    "name", ["n.jsonl", "n.conll", "n.raw", "n.doccano.jsonl", "n.argilla.jsonl", "n.spacy"]
-)
+@pytest.mark.parametrize("name", ["n.jsonl", "n.conll", "n.raw", "n.doccano.jsonl", "n.argilla.jsonl", "n.spacy"])
 def test_next_in_every_format(cli: Cli, files: Path, tmp_path: Path, name: str) -> None:
     out = tmp_path / name
     code, shown, err = cli("next", "--model", files / "run", files / "pool.raw", "--count", 5, "--out", out)

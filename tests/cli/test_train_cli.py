@@ -78,7 +78,7 @@ def trained(files: Path) -> Path:
 
     out = files / "trained"
     transfer(
-        "in_domain",
+        "target_only",
         options.corpus(str(files / "news")),
         out=out,
         config=options.settings(files / "c.yaml", []),
@@ -121,9 +121,7 @@ def test_transfer_pretrain_adapt(cli: Cli, files: Path, tmp_path: Path) -> None:
     assert (tmp_path / "a/model.safetensors").read_bytes() == (tmp_path / "t/model.safetensors").read_bytes()
 
 
-def test_dev_is_held_out_where_there_is_none(
-    cli: Cli, files: Path, make_corpus: MakeCorpus, tmp_path: Path
-) -> None:
+def test_dev_is_held_out_where_there_is_none(cli: Cli, files: Path, make_corpus: MakeCorpus, tmp_path: Path) -> None:
     write_corpus(tmp_path / "c", make_corpus("news", dev=0), "conll")
     run = ("train", "--target", tmp_path / "c", "--config", files / "c.yaml", "--quiet")
     assert cli(*run, "--out", tmp_path / "r", "--hold-out", 0.25).code == 0
@@ -137,9 +135,9 @@ def test_dev_is_held_out_where_there_is_none(
 def test_methods(cli: Cli) -> None:
     listed = cli("methods")
     assert listed.code == 0
-    assert "in_domain" in listed.out
+    assert "target_only" in listed.out
     assert "finetune" in listed.out
-    one = cli("methods", "in_domain")
+    one = cli("methods", "target_only")
     assert "target labels only" in one.out
     assert "batch_size: 32" in one.out
     assert cli("--version").out.strip() == f"nershift {__version__}"
@@ -241,9 +239,7 @@ def test_wrong_calls_of_train(cli: Cli, files: Path, tmp_path: Path) -> None:
     assert "adapt" in cli("adap").err
 
 
-def test_text_without_labels_is_not_taken_for_labelled(
-    cli: Cli, trained: Path, files: Path, tmp_path: Path
-) -> None:
+def test_text_without_labels_is_not_taken_for_labelled(cli: Cli, trained: Path, files: Path, tmp_path: Path) -> None:
     text, news = tmp_path / "notes.txt", files / "news"
     text.write_text("Ruiz flew to Leeds.\n")
     (tmp_path / "raw.txt").write_text("Ruiz flew to Leeds .\n")
@@ -264,9 +260,7 @@ def test_text_without_labels_is_not_taken_for_labelled(
     for split in ("train", "test"):
         (tmp_path / "c" / f"{split}.conll").write_bytes((news / f"{split}.conll").read_bytes())
     (tmp_path / "c" / "raw.txt").write_text("Ruiz flew to Leeds .\n")
-    done = cli(
-        "train", "--target", tmp_path / "c", *new, "--config", files / "c.yaml", "--set", "train.epochs=1"
-    )
+    done = cli("train", "--target", tmp_path / "c", *new, "--config", files / "c.yaml", "--set", "train.epochs=1")
     assert done.code == 0, done.err  # a folder may hold raw text beside its splits
 
 
@@ -295,9 +289,7 @@ def test_wrong_calls_of_predict_and_adapt(cli: Cli, trained: Path, files: Path, 
         return done.err
 
     assert "no model here" in fails("predict", "--model", tmp_path, "-")
-    assert "2 runs were given to vote" in fails(
-        "predict", "--model", trained, "--model", trained, "-", "--adapt"
-    )
+    assert "2 runs were given to vote" in fails("predict", "--model", trained, "--model", trained, "-", "--adapt")
     assert "no such file" in fails("predict", "--model", trained, tmp_path / "absent.txt")
     for least in (5, -0.1, "nan"):
         told = fails("predict", "--model", trained, "-", "--min-confidence", least)
@@ -308,16 +300,12 @@ def test_wrong_calls_of_predict_and_adapt(cli: Cli, trained: Path, files: Path, 
     assert "leave --out away" in fails("predict", "--model", trained, files / "news" / "test.conll", *lost)
     assert "-:2: not UTF-8" in fails("predict", "--model", trained, "-", stdin=b"fine\ncaf\xe9\n")
     assert "--out needs a file" in fails("predict", "--model", trained, "-", "--out", tmp_path / "x.jsonl")
-    assert "no model here" in fails(
-        "adapt", "--from", tmp_path, "--target", files / "news", "--out", tmp_path / "a"
-    )
+    assert "no model here" in fails("adapt", "--from", tmp_path, "--target", files / "news", "--out", tmp_path / "a")
     other = ("--set", "encoder.recurrent.size=3", "--set", "device=cpu", "--quiet")
     source = ("--source", files / "news", "--set", "pretrain.epochs=1")
     assert cli("pretrain", "--method", "finetune", *source, "--out", tmp_path / "p", *other).code == 0
     wide = ("--set", "encoder.recurrent.size=4", "--set", "device=cpu", "--quiet")
-    found = fails(
-        "adapt", "--from", tmp_path / "p", "--target", files / "clinic", "--out", tmp_path / "b", *wide
-    )
+    found = fails("adapt", "--from", tmp_path / "p", "--target", files / "clinic", "--out", tmp_path / "b", *wide)
     assert "was pretrained with encoder.recurrent" in found
 
 
@@ -345,7 +333,5 @@ def test_several_sources_follow_one_option() -> None:
 
 
 def test_the_package_runs_as_a_module() -> None:
-    told = subprocess.run(
-        [sys.executable, "-m", "nershift", "--help"], capture_output=True, text=True, check=True
-    )
+    told = subprocess.run([sys.executable, "-m", "nershift", "--help"], capture_output=True, text=True, check=True)
     assert "transfer" in told.stdout

@@ -53,10 +53,7 @@ def test_innermost_extents_as_in_the_paper(tmp_path: Path) -> None:
     found = [[(s.mention(x), x.label) for x in s.spans] for s in sentences]
     assert found == [[("U.S.", "GPE"), ("Persian Gulf", "LOC")], [("AT&T", "ORG")], [("American", "GPE")]]
     assert nested == 3
-    assert (
-        sentences[0].text
-        == "Orders went out today to deploy 17,000 U.S. Army soldiers in the Persian Gulf region."
-    )
+    assert sentences[0].text == "Orders went out today to deploy 17,000 U.S. Army soldiers in the Persian Gulf region."
 
 
 def test_heads(tmp_path: Path) -> None:

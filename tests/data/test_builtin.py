@@ -119,9 +119,7 @@ def test_writers_of_domains_differ(corpora: dict[str, Corpus]) -> None:
     assert share("court", lower) == 0
     assert 0.02 < share("news", lambda s: " ".join(s.tokens).isupper()) < 0.12
     assert share("chat", lambda s: any(t.startswith("#") and len(t) > 1 for t in s.tokens)) > 0.1
-    assert (
-        share("clinic", lambda s: s.tokens[-1] == ".") < 0.8 < share("court", lambda s: s.tokens[-1] == ".")
-    )
+    assert share("clinic", lambda s: s.tokens[-1] == ".") < 0.8 < share("court", lambda s: s.tokens[-1] == ".")
 
 
 def test_every_slot_has_a_maker() -> None:

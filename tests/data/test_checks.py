@@ -84,9 +84,7 @@ def test_overlaps_and_empty_sentences(tmp_path: Path) -> None:
 
 def test_corpus_in_memory() -> None:
     one = Sentence.of(["a", "b"], [(0, 1, "X")])
-    report = check_corpus(
-        Corpus("c", {"train": (one, one.with_spans([])), "raw": (Sentence.of(["a", "b"]),)})
-    )
+    report = check_corpus(Corpus("c", {"train": (one, one.with_spans([])), "raw": (Sentence.of(["a", "b"]),)}))
     assert report.ok
     assert [n.kind for n in report.notes] == ["duplicate", "contradicting duplicate", "shared sentence"]
 

@@ -28,7 +28,7 @@ def lines() -> list[str]:
 @pytest.fixture
 def file(lines: list[str], tmp_path: Path) -> Path:
     path = tmp_path / "some.raw"
-    path.write_bytes("\n".join(lines).encode())  # no line feed at the end
+    path.write_bytes("\n".join(lines).encode())  # no line sampler at the end
     return path
 
 

@@ -10,7 +10,7 @@ import pytest
 from nershift.config import build, merge
 from nershift.data.builtin import builtin_corpus
 from nershift.data.corpus import Corpus
-from nershift.methods import get_method
+from nershift.methods import METHODS
 from nershift.methods.base import Method, Setup
 from nershift.run import resolve
 
@@ -42,7 +42,7 @@ def make_method(tiny: dict[str, Any]) -> Callable[..., Any]:
         name: str, sources: list[Corpus], target: Corpus | None = None, settings: Any = None, **setup: Any
     ) -> Method:
         config = resolve(name, merge(tiny, settings or {}))
-        cls = get_method(name)
+        cls = METHODS[name]
         options = build(cls.Options, config.options)
         return cls(Setup(config, options, target, target.types if target else (), tuple(sources), **setup))
 

@@ -14,26 +14,26 @@ from nershift.data.corpus import Corpus
 from nershift.data.raw import RawText
 from nershift.data.spans import Sentence
 from nershift.errors import NershiftError, SetupError
-from nershift.methods import methods
+from nershift.methods import METHODS
 from nershift.run import adapt, pretrain, resolve, transfer
 from nershift.run_folder import Run
-from nershift.train.raw import RawFeed
+from nershift.training.raw_sampler import RawBatchSampler
 
 Make = Callable[..., Any]
 SHARED = ("person", "place")  # types of the homogeneous corpora
 
 TABLE = [
-    "in_domain",
-    "d_shift",
+    "target_only",
+    "source_only",
     "aggregate",
     "finetune",
     "multitask",
     "dann",
-    "wpz",
+    "protonet",
     "metaner",
     "metaner-zero",
 ]
-ZERO = {"d_shift", "metaner-zero"}
+ZERO = {"source_only", "metaner-zero"}
 QUICK = {"train": {"max_steps": 4}, "pretrain": {"max_steps": 4}}
 
 
@@ -52,8 +52,8 @@ def test_all_methods_run_with_one_label_space(
     *sources, target = homogeneous
     run = transfer(name, target, sources, out=tmp_path / "run", config=merge(tiny, QUICK), quiet=True)
     check_run(run, target)
-    phases = run.metrics["phases"]
-    assert ("train" in phases) == (name not in ZERO)
+    stages = run.metrics["phases"]
+    assert ("train" in stages) == (name not in ZERO)
 
 
 @pytest.mark.parametrize("name", [n for n in TABLE if n not in ZERO])
@@ -62,12 +62,10 @@ def test_methods_that_see_the_target_run_with_label_spaces_of_their_own(
 ) -> None:
     *sources, target = heterogeneous
     config = merge(tiny, QUICK)
-    check_run(
-        transfer(name, target, sources, out=tmp_path / "run", config=config, shots=5, quiet=True), target
-    )
+    check_run(transfer(name, target, sources, out=tmp_path / "run", config=config, shots=5, quiet=True), target)
 
 
-@pytest.mark.parametrize("name", ["finetune", "wpz", "metaner", "d_shift", "metaner-zero"])
+@pytest.mark.parametrize("name", ["finetune", "protonet", "metaner", "source_only", "metaner-zero"])
 def test_pretraining_once_serves_a_target(
     name: str, homogeneous: list[Corpus], tiny: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -103,8 +101,8 @@ def test_all_methods_of_the_table_train_the_same_model() -> None:
 
 def test_methods_say_where_they_come_from() -> None:
     for name in TABLE:
-        assert methods()[name].paper.startswith("MetaNER §")
-        assert "\n" not in methods()[name].summary
+        assert METHODS[name].paper.startswith("MetaNER §")
+        assert "\n" not in METHODS[name].summary
 
 
 @pytest.mark.parametrize("name", sorted(ZERO))
@@ -130,83 +128,77 @@ def test_zero_shot_from_a_folder_refuses_them_too(
 
 
 def test_methods_with_sources_refuse_to_go_without(make_method: Make, homogeneous: list[Corpus]) -> None:
-    for name in set(TABLE) - {"in_domain"}:
+    for name in set(TABLE) - {"target_only"}:
         with pytest.raises(SetupError, match="0 source"):
             make_method(name, [], homogeneous[0]).check()
 
 
 def test_aggregate_pools_sentences_and_types(make_method: Make, heterogeneous: list[Corpus]) -> None:
     *sources, target = heterogeneous
-    phase = make_method("aggregate", sources, target).train(None)
-    (feed,) = phase.feeds.values()
-    assert len(feed.sentences) == sum(len(c.train) for c in heterogeneous)
-    assert set(phase.model.decoder("target").space.types) == {t for c in heterogeneous for t in c.types}
+    stage = make_method("aggregate", sources, target).train(None)
+    (sampler,) = stage.samplers.values()
+    assert len(sampler.sentences) == sum(len(c.train) for c in heterogeneous)
+    assert set(stage.model.head("target").space.types) == {t for c in heterogeneous for t in c.types}
 
 
 def test_multitask_adds_up_the_losses_of_all_domains(make_method: Make, homogeneous: list[Corpus]) -> None:
     *sources, target = homogeneous
     method = make_method("multitask", sources, target, settings={"encoder": {"dropout": 0.0}})
-    phase = method.train(None)
-    assert len(phase.model.named_decoders()) == 4  # also where one would do
-    batches = phase.draw(0, 0, 1)
+    stage = method.train(None)
+    assert len(stage.model.named_heads()) == 4  # also where one would do
+    batches = stage.draw(0, 0, 1)
     assert len(batches) == 4
-    expected = sum(phase.model.loss(batch) for batch in batches.values())
-    torch.testing.assert_close(phase.loss(batches), expected)
-    assert [key for key, _ in method.finish(phase.model).named_decoders()] == ["target"]
+    expected = sum(stage.model.loss(batch) for batch in batches.values())
+    torch.testing.assert_close(stage.loss(batches), expected)
+    assert [key for key, _ in method.finish(stage.model).named_heads()] == ["target"]
 
 
 def test_dann_reads_unlabelled_text_of_the_target(make_method: Make, homogeneous: list[Corpus]) -> None:
     *sources, target = homogeneous
     raw = {"target": [Sentence.of(["unheardof", "words"])]}
-    phase = make_method("dann", sources, target, raw=raw).pretrain()
-    assert "unheardof" in phase.model.encoder.words.vocabulary.index
-    feed = phase.feeds["target"]
-    assert len(feed.sentences) == len(target.train) + 1
-    assert not any(s.spans for s in feed.sentences)
-    batches = phase.draw(0, 0, 1)
+    stage = make_method("dann", sources, target, raw=raw).pretrain()
+    assert "unheardof" in stage.model.encoder.words.vocabulary.index
+    sampler = stage.samplers["target"]
+    assert len(sampler.sentences) == len(target.train) + 1
+    assert not any(s.spans for s in sampler.sentences)
+    batches = stage.draw(0, 0, 1)
     assert batches["target"].tags is None
-    assert sorted(phase.domains.values()) == [0, 1, 2, 3]
-    phase.gradients(batches, lambda loss: loss.backward())
-    discriminator = phase.model.extras["discriminator"]
+    assert sorted(stage.domains.values()) == [0, 1, 2, 3]
+    stage.gradients(batches, lambda loss: loss.backward())
+    discriminator = stage.model.extras["discriminator"]
     assert discriminator.mlp[-1].out_features == 4
-    assert all(p.grad is not None for p in phase.model.parameters() if p.requires_grad)
+    assert all(p.grad is not None for p in stage.model.parameters() if p.requires_grad)
 
 
-def test_dann_leaves_raw_text_on_disk_there(
-    make_method: Make, homogeneous: list[Corpus], tmp_path: Path
-) -> None:
+def test_dann_leaves_raw_text_on_disk_there(make_method: Make, homogeneous: list[Corpus], tmp_path: Path) -> None:
     *sources, target = homogeneous
     path = tmp_path / "text.raw.txt"
-    path.write_text(
-        "".join(f"unheardof words number {'x' * (i % 5)}y\n" for i in range(400)), encoding="utf-8"
-    )
+    path.write_text("".join(f"unheardof words number {'x' * (i % 5)}y\n" for i in range(400)), encoding="utf-8")
     settings = {"options": {"vocabulary": 3}}
-    phase = make_method("dann", sources, target, settings, raw={"target": RawText(path)}).pretrain()
-    feed = phase.feeds["target"]
-    assert isinstance(feed, RawFeed)
-    assert len(feed.text) == 400 + len(target.train)
-    drawn = [s for k in range(feed.per_epoch) for s in feed.batch(k).sentences]
-    assert len(drawn) == len(feed.text)
+    stage = make_method("dann", sources, target, settings, raw={"target": RawText(path)}).pretrain()
+    sampler = stage.samplers["target"]
+    assert isinstance(sampler, RawBatchSampler)
+    assert len(sampler.text) == 400 + len(target.train)
+    drawn = [s for k in range(sampler.per_epoch) for s in sampler.batch(k).sentences]
+    assert len(drawn) == len(sampler.text)
     assert not any(s.spans for s in drawn)
     assert {t for s in drawn for t in s.tokens} >= {"unheardof", target.train[0].tokens[0]}
-    named = phase.model.encoder.words.vocabulary.index
+    named = stage.model.encoder.words.vocabulary.index
     assert sum(word in named for word in ("unheardof", "words", "number", "y", "xy", "xxy")) <= 3
-    phase.gradients(phase.draw(0, 0, 1), lambda loss: loss.backward())
-    assert phase.model.extras["discriminator"].mlp[-1].weight.grad is not None
+    stage.gradients(stage.draw(0, 0, 1), lambda loss: loss.backward())
+    assert stage.model.extras["discriminator"].mlp[-1].weight.grad is not None
 
 
-def test_wpz_settles_its_prototypes_on_all_target_sentences(
-    make_method: Make, homogeneous: list[Corpus]
-) -> None:
+def test_wpz_settles_its_prototypes_on_all_target_sentences(make_method: Make, homogeneous: list[Corpus]) -> None:
     *sources, target = homogeneous
-    method = make_method("wpz", sources, target)
+    method = make_method("protonet", sources, target)
     start = method.pretrain().model
-    learned = start.decoder("shared").outside.detach().clone()
-    phase = method.train(start)
-    model = method.finish(phase.model)
-    decoder = model.decoder("target")
-    torch.testing.assert_close(decoder.outside.detach(), learned)
-    tag = decoder.space.index["B-person"]
+    learned = start.head("shared").outside.detach().clone()
+    stage = method.train(start)
+    model = method.finish(stage.model)
+    head = model.head("target")
+    torch.testing.assert_close(head.outside.detach(), learned)
+    tag = head.space.index["B-person"]
     model.eval()
     rows = []
     for sentence in target.train:
@@ -214,79 +206,73 @@ def test_wpz_settles_its_prototypes_on_all_target_sentences(
         with torch.no_grad():
             states = model.states(batch)[0]
         rows += [states[i] for i, t in enumerate(model.encode_tags("target", sentence)) if t == tag]
-    torch.testing.assert_close(
-        decoder.project.weight[tag] / 2, torch.stack(rows).mean(0), rtol=1e-4, atol=1e-5
-    )
+    torch.testing.assert_close(head.project.weight[tag] / 2, torch.stack(rows).mean(0), rtol=1e-4, atol=1e-5)
 
 
 def test_methods_train_on_long_sentences_in_parts(make_method: Make, homogeneous: list[Corpus]) -> None:
     *sources, target = homogeneous
     longest = max(len(s) for s in target.train) - 1
-    feeds = {
-        n: make_method("in_domain", sources, target, {"train": {"longest": n}}).train(None).feeds["target"]
+    samplers = {
+        n: make_method("target_only", sources, target, {"train": {"longest": n}}).train(None).samplers["target"]
         for n in (0, longest)
     }
-    assert [len(s) for s in feeds[0].sentences] == [len(s) for s in target.train]
-    assert max(len(s) for s in feeds[longest].sentences) <= longest < max(len(s) for s in target.train)
+    assert [len(s) for s in samplers[0].sentences] == [len(s) for s in target.train]
+    assert max(len(s) for s in samplers[longest].sentences) <= longest < max(len(s) for s in target.train)
 
 
-def test_rows_of_like_types_start_as_the_sources_left_them(
-    heterogeneous: list[Corpus], make_method: Make
-) -> None:
+def test_rows_of_like_types_start_as_the_sources_left_them(heterogeneous: list[Corpus], make_method: Make) -> None:
     news, *others, target = heterogeneous
     sources = [news.mapped({"person": "PER"}), *others]
-    made = make_method("finetune", sources, target, {"decoder": {"start": "carried"}})
+    made = make_method("finetune", sources, target, {"head": {"start": "carried"}})
     made.check()
     start = made.source_model()
-    old = start.decoder(sources[0].name)
+    old = start.head(sources[0].name)
     model = made.prepare_target(start)
-    new = model.decoder("target")
+    new = model.head("target")
     assert {"person", "place", "organisation"} <= set(target.types)
     for ours, theirs in (("person", "PER"), ("place", "place"), ("organisation", "organisation")):
         for letter in "BIES":
             a, b = new.space.index[f"{letter}-{ours}"], old.space.index[f"{letter}-{theirs}"]
             assert torch.equal(new.project.weight[a], old.project.weight[b])
-    plain = make_method("finetune", sources, target).prepare_target(made.source_model()).decoder("target")
+    plain = make_method("finetune", sources, target).prepare_target(made.source_model()).head("target")
     drug = new.space.index["B-drug"]
     assert torch.equal(new.project.weight[drug], plain.project.weight[drug])
     assert not torch.equal(new.project.weight[0], plain.project.weight[0])
 
 
-def test_a_head_that_starts_anew_says_what_it_could_have_kept(
-    heterogeneous: list[Corpus], make_method: Make
-) -> None:
+def test_a_head_that_starts_anew_says_what_it_could_have_kept(heterogeneous: list[Corpus], make_method: Make) -> None:
     *sources, target = heterogeneous
     told = {}
-    for method, start in (("finetune", "new"), ("finetune", "carried"), ("wpz", "new"), ("laner", "new")):
-        settings = {"decoder": {"start": start}, "encoder": {"kind": "recurrent"}}
+    for method, start in (("finetune", "new"), ("finetune", "carried"), ("protonet", "new"), ("laner", "new")):
+        settings = {"head": {"start": start}, "encoder": {"kind": "recurrent"}}
         made = make_method(method, sources, target, settings)
         made.prepare_target(made.source_model())
-        told[method, start] = made.remarks()
+        told[method, start] = made.run_notes()
     (remark,) = told.pop(("finetune", "new"))
-    assert "the source has organisation, person, place too: with --set decoder.start=carried" in remark
+    assert "the source has organisation, person, place too: with --set head.start=carried" in remark
     assert not any(told.values())
-    alone = make_method("in_domain", [], target)
+    alone = make_method("target_only", [], target)
     alone.prepare_target(None)
-    assert alone.remarks() == []
+    assert alone.run_notes() == []
 
 
 @pytest.mark.parametrize(
-    ("decoder", "message"),
+    ("head", "message"),
     [
-        ({"same": {"drug": "place"}}, "all rows of the target's decoder are to be new"),
+        ({"same": {"drug": "place"}}, "all rows of the target's head are to be new"),
         ({"start": "carried", "same": {"drug": "placce"}}, "the sources have no type 'placce'.*'place'"),
         ({"start": "carried", "same": {"drugg": "place"}}, "the target has no type 'drugg'.*'drug'"),
     ],
 )
 def test_maps_of_types_that_cannot_be_are_refused(
-    decoder: dict[str, Any], message: str, heterogeneous: list[Corpus], make_method: Make
+    head: dict[str, Any], message: str, heterogeneous: list[Corpus], make_method: Make
 ) -> None:
     *sources, target = heterogeneous
     with pytest.raises(NershiftError, match=message):
-        make_method("finetune", sources, target, {"decoder": decoder}).check()
+        make_method("finetune", sources, target, {"head": head}).check()
 
 
-@pytest.mark.parametrize("name", ["aggregate", "bilm", "crosslm", "dann", "d_shift"])
+@pytest.mark.parametrize("name", ["aggregate", "bilm", "crosslm", "dann", "source_only"])
 def test_without_target_labels_its_dev_split_has_no_say(
     name: str, homogeneous: list[Corpus], tiny: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -317,7 +303,7 @@ def test_without_target_labels_its_dev_split_has_no_say(
     assert whole.predictions() == other.predictions()
 
 
-@pytest.mark.parametrize("name", ["in_domain", "finetune", "multitask", "crosslm"])
+@pytest.mark.parametrize("name", ["target_only", "finetune", "multitask", "crosslm"])
 def test_a_corpus_without_entities_is_refused(
     name: str, homogeneous: list[Corpus], tiny: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -330,7 +316,7 @@ def test_a_corpus_without_entities_is_refused(
     with pytest.raises(SetupError, match="target 'builtin-clinic' has no entity types"):
         transfer(name, target.mapped(none), [source], **settings)
     assert not (tmp_path / "run").exists()
-    if name != "in_domain":
+    if name != "target_only":
         with pytest.raises(SetupError, match="source 'builtin-news' has no entity types"):
             transfer(name, target, [source.mapped(none)], **settings)
 
@@ -342,7 +328,7 @@ def test_sources_that_a_method_does_not_use_are_not_said_to_be_used(
     config = merge(tiny, QUICK)
     lstm = merge(config, {"encoder": {"recurrent": {"cell": "lstm", "layers": 1}}})
     unused = {
-        "in_domain": config,
+        "target_only": config,
         "crosslm": merge(lstm, {"options": {"variant": "co-lm"}}),
         "bilm": merge(lstm, {"options": {"texts": "target"}}),
     }

@@ -180,8 +180,7 @@ def test_coverage_counts_words_and_tokens_by_rule() -> None:
     assert coverage.tokens == Counter(exact=6, lower=2, digits=1, none=11)
     assert coverage.missing == ("yyy", "zzz")
     assert str(coverage) == (
-        "vectors for 66.7% of 6 words and 45.0% of 20 tokens "
-        "(exact 30.0%, lower 10.0%, digits 5.0%, none 55.0%)"
+        "vectors for 66.7% of 6 words and 45.0% of 20 tokens (exact 30.0%, lower 10.0%, digits 5.0%, none 55.0%)"
     )
     assert vectors.coverage(Counter()).token_share == 1
 
@@ -195,9 +194,7 @@ def test_pruned_file_answers_like_the_whole(
     tmp_path_factory: pytest.TempPathFactory, known: list[str], asked: list[str], gz: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("prune")
-    known = [
-        " ".join(word.split()) for word in known if not re.search(r" [\d.]*\d", word)
-    ]  # would read as numbers
+    known = [" ".join(word.split()) for word in known if not re.search(r" [\d.]*\d", word)]  # would read as numbers
     known = list(dict.fromkeys(known)) or ["a"]
     rng = random.Random(len(known))
     header = f"{len(known)} 4\n"

@@ -78,10 +78,10 @@ class Cell:
         """Names the pre-training that this cell shares with others, if it can share one."""
         if self.joint:
             return None
-        phase = {k: v for k, v in self.config.items() if k != "train"}
-        if "decoder" in phase:  # how the target's decoder starts is no matter of the sources
-            phase["decoder"] = {k: v for k, v in phase["decoder"].items() if k not in ("start", "same")}
-        what = [self.pretrained_by, self.sources, self.seed, self.labels, phase]
+        stage = {k: v for k, v in self.config.items() if k != "train"}
+        if "decoder" in stage:  # how the target's head starts is no matter of the sources
+            stage["decoder"] = {k: v for k, v in stage["decoder"].items() if k not in ("start", "same")}
+        what = [self.pretrained_by, self.sources, self.seed, self.labels, stage]
         return _digest([*what, "disjoint"] if self.disjoint else what)
 
     @property
@@ -91,9 +91,7 @@ class Cell:
         return shared.get(self.method, self.method.removesuffix("-zero").removesuffix("-few"))
 
     def path(self, folder: Path) -> Path:
-        amount = (
-            f"-{self.shots}" if self.shots is not None else f"-{self.ratio}" if self.ratio is not None else ""
-        )
+        amount = f"-{self.shots}" if self.shots is not None else f"-{self.ratio}" if self.ratio is not None else ""
         return folder / f"{self.target}-{self.method}{amount}-s{self.seed}-{self.key}.json"
 
     def with_config(self, over: Mapping[str, Any]) -> Cell:
@@ -115,10 +113,7 @@ def write_result(
 
 def pack_spans(sentences: Sequence[Sentence]) -> str:
     """Predicted spans without the sentences, which the corpus has."""
-    rows = [
-        [[s.start, s.end, s.label, round(s.score or 0.0, 4)] for s in sentence.spans]
-        for sentence in sentences
-    ]
+    rows = [[[s.start, s.end, s.label, round(s.score or 0.0, 4)] for s in sentence.spans] for sentence in sentences]
     return _pack(json.dumps(rows).encode())
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from nershift.bench.cells import Cell, read_result
 from nershift.bench.tables import Table
-from nershift.eval.stats import SeedSummary, aggregate, f1_of, randomisation_test
+from nershift.evaluation.stats import SeedSummary, aggregate, f1_of, randomisation_test
 
 Place = tuple[str, str]  # row, column
 
@@ -44,9 +44,7 @@ class Shown:
     def of_seeds(self, seeds: Collection[int]) -> Shown:
         """Scores and cells of these seeds alone, in the order of the seeds."""
         chosen = sorted((cell.seed, i) for i, cell in enumerate(self.cells) if cell.seed in seeds)
-        return Shown(
-            tuple(self.scores[i] for _, i in chosen), (), cells=tuple(self.cells[i] for _, i in chosen)
-        )
+        return Shown(tuple(self.scores[i] for _, i in chosen), (), cells=tuple(self.cells[i] for _, i in chosen))
 
     @property
     def testable(self) -> bool:
@@ -119,9 +117,7 @@ def against_best(shown: Mapping[Place, Shown], ours: str, column: str, rows: Seq
     """``ours`` against the best other row of a column; None where either was not run."""
     mine = shown.get((ours, column))
     others = [
-        (row, place)
-        for row in rows
-        if row != ours and (place := shown.get((row, column))) is not None and place.scores
+        (row, place) for row in rows if row != ours and (place := shown.get((row, column))) is not None and place.scores
     ]
     if mine is None or not mine.scores or not others:
         return None
@@ -133,8 +129,7 @@ def against_best(shown: Mapping[Place, Shown], ours: str, column: str, rows: Seq
 def paired_p(a: Shown, b: Shown) -> float | None:
     """Approximate randomisation over all sentences of all seeds; None where the runs are not of the same test."""
     same = len(a.counts) == len(b.counts) and all(
-        x.shape == y.shape and bool((x[:, 2] == y[:, 2]).all())
-        for x, y in zip(a.counts, b.counts, strict=True)
+        x.shape == y.shape and bool((x[:, 2] == y[:, 2]).all()) for x, y in zip(a.counts, b.counts, strict=True)
     )
     if not (same and a.testable and b.testable):
         return None

@@ -17,8 +17,8 @@ from statistics import median
 from nershift.bench.cells import Cell, open_result
 from nershift.config import Config, TrainConfig
 from nershift.data.catalog import catalog
+from nershift.encoders.concat import AND
 from nershift.errors import ConfigError
-from nershift.nn.side_by_side import AND
 
 _UNKNOWN = 5000  # sentences of a corpus whose size the catalogue does not say
 _HELD_OUT = 0.1
@@ -32,7 +32,7 @@ _START = 0.25  # reading files, building and saving a model
 _PASSES = {"metaner": 1.3, "metacross": 5.0}
 _SECOND_ORDER = 2.8
 # GiB of the GPU's memory that a run may hold, recorded steps included, by its encoder: for weights and moments, and
-# for each sentence of a batch; there the walks of a label-aware decoder add to it, by a hundred units of a label.
+# for each sentence of a batch; there the walks of a label-aware head add to it, by a hundred units of a label.
 _GIB = {"recurrent": (2.0, 0.08), "transformer": (4.0, 0.25)}
 _GIB_WALKS = 0.15
 _GIB_META = 20.0  # meta-learning with a transformer
@@ -51,19 +51,19 @@ class Cost:
 
 @dataclass(frozen=True)
 class _Work:
-    """A phase: its schedule, the sentences of each feed, how a step takes from them, what selection reads."""
+    """A stage: its schedule, the sentences of each sampler, how a step takes from them, what selection reads."""
 
     config: TrainConfig
-    feeds: Sequence[int]
+    samplers: Sequence[int]
     steps: Callable[[Sequence[int]], int]
-    at_once: bool = False  # a batch of every feed a step, else of one
+    at_once: bool = False  # a batch of every sampler a step, else of one
     passes: float = 1.0
     dev: int = 0
 
 
 @dataclass
 class Rates:
-    """How much longer than estimated finished runs took, by method, encoder and phase."""
+    """How much longer than estimated finished runs took, by method, encoder and stage."""
 
     factors: dict[tuple[str, str, bool], float] = field(default_factory=dict)
 
@@ -103,13 +103,13 @@ def total(cells: Iterable[Cell], rates: Rates) -> Cost:
 
 
 def estimate(cell: Cell, *, pretrain: bool = False) -> Cost:
-    """The cost of a cell, or of the pre-training that it shares; a joint cell pays for both phases."""
+    """The cost of a cell, or of the pre-training that it shares; a joint cell pays for both stages."""
     config = _config(cell)
     first, second = _phases(cell, config)
     chosen = [first] if pretrain else [second] if cell.pretraining else [first, second]
     cost = Cost(0, _START)
     for work in chosen:
-        if work is not None and any(work.feeds):
+        if work is not None and any(work.samplers):
             cost += _phase_cost(work, config.encoder.kind)
     if not pretrain:
         adapted = 20.0 if cell.method == "metacross" else 1.0  # a step of its own for every test sentence
@@ -122,14 +122,14 @@ def gpu_memory(cell: Cell, *, pretrain: bool = False) -> float:
     config = _config(cell)
     if cell.pretrained_by == "metacross":
         return _GIB_META
-    phases = [config.pretrain] if pretrain else [config.train]
+    stages = [config.pretrain] if pretrain else [config.train]
     if cell.pretraining is None and cell.sources:
-        phases.append(config.pretrain)
+        stages.append(config.pretrain)
     weights, sentence = _GIB[config.encoder.kind]
-    if config.decoder.kind == "label-aware":
+    if config.head.kind == "label-aware":
         sentence += _GIB_WALKS * config.options["label_size"] / 100
     encoders = config.encoder.transformer.name.count(AND) + 1
-    return encoders * (weights + sentence * max(phase.batch_size for phase in phases))
+    return encoders * (weights + sentence * max(stage.batch_size for stage in stages))
 
 
 def _config(cell: Cell) -> Config:
@@ -145,7 +145,7 @@ def _resolved(method: str, config: str) -> Config:
 
 def _phase_cost(work: _Work, kind: str) -> Cost:
     config = work.config
-    counts = [-(-n // config.batch_size) for n in work.feeds if n]
+    counts = [-(-n // config.batch_size) for n in work.samplers if n]
     steps = config.epochs * work.steps(counts)
     if config.max_steps:
         steps = min(steps, config.max_steps)
@@ -174,8 +174,8 @@ def _phases(cell: Cell, config: Config) -> tuple[_Work | None, _Work | None]:
     mixed = _Work(first, sources, sum, dev=source_dev)
     target = _Work(second, [own], sum, dev=dev)
     if base in ("aggregate", "multitask", "in_domain"):
-        feeds = [own, *sources] if base == "multitask" else [own + sum(sources)]
-        return None, _Work(second, feeds, _mean, at_once=True, dev=dev)
+        samplers = [own, *sources] if base == "multitask" else [own + sum(sources)]
+        return None, _Work(second, samplers, _mean, at_once=True, dev=dev)
     if base == "metaner":
         passes = _PASSES[base] * (_SECOND_ORDER if options.get("order") == "second-fd" else 1.0)
         meta = _Work(first, sources, _mean, at_once=True, passes=passes, dev=source_dev)
@@ -184,9 +184,7 @@ def _phases(cell: Cell, config: Config) -> tuple[_Work | None, _Work | None]:
         tasks = _Work(first, [sum(sources)], sum, passes=_PASSES[base], dev=source_dev)
         return tasks, target if cell.method.endswith("-few") else None
     if base == "dann":
-        return _Work(
-            first, [*sources, own + sum(texts)], _mean, at_once=True, dev=source_dev
-        ), target if own else None
+        return _Work(first, [*sources, own + sum(texts)], _mean, at_once=True, dev=source_dev), target if own else None
     if base == "bilm":
         text = sum(texts) or own + sum(sources)
         return _Work(first, [text], sum), target if own else _Work(second, sources, sum, dev=source_dev)
@@ -206,9 +204,7 @@ def _phases(cell: Cell, config: Config) -> tuple[_Work | None, _Work | None]:
     if base == "crosslm":
         labelled = [n for n in (own, *sources) if n]
         passes = 1.2 if options.get("variant") == "co-ner" else 2.4  # a language model beside the tagger
-        return None, _Work(
-            second, labelled, _mean, at_once=True, passes=passes, dev=dev if own else source_dev
-        )
+        return None, _Work(second, labelled, _mean, at_once=True, passes=passes, dev=dev if own else source_dev)
     zero = cell.method in ("d_shift", "direct")
     return mixed if sources else None, None if zero else target
 

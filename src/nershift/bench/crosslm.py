@@ -8,7 +8,7 @@ from typing import Any
 from nershift.bench.cells import Cell
 from nershift.bench.tables import Table
 from nershift.config import merge
-from nershift.methods.settings import SINGLE_TASK
+from nershift.methods.presets import SINGLE_TASK
 
 SOURCE = ("conll2003_en",)
 BIOMEDICAL = ("bionlp13pc", "bionlp13cg")
@@ -80,13 +80,9 @@ def _supervised(table: str, row: str, target: str, seed: int, **more: Any) -> Ce
     return Cell(table, method, target, sources, seed, config, row=row, keep_log=True, **more)
 
 
-def _unsupervised(
-    table: str, row: str, target: str, seed: int, raw: tuple[tuple[str, str], ...] = RAW
-) -> Cell:
+def _unsupervised(table: str, row: str, target: str, seed: int, raw: tuple[tuple[str, str], ...] = RAW) -> Cell:
     method, config = UNSUPERVISED[row]
-    used = (
-        () if row == "d_shift" else tuple(r for r in raw if r[0] == "target" or method in ("bilm", "crosslm"))
-    )
+    used = () if row == "d_shift" else tuple(r for r in raw if r[0] == "target" or method in ("bilm", "crosslm"))
     return Cell(table, method, target, SOURCE, seed, config, row=row, raw=used, joint=row != "d_shift")
 
 
@@ -126,9 +122,7 @@ def _table4(seeds: Sequence[int]) -> list[Cell]:
 
 
 def _table5(seeds: Sequence[int]) -> list[Cell]:
-    return [
-        _unsupervised("crosslm-table5", r, "cbs_scitech", s) for r in ("d_shift", "crosslm") for s in seeds
-    ]
+    return [_unsupervised("crosslm-table5", r, "cbs_scitech", s) for r in ("d_shift", "crosslm") for s in seeds]
 
 
 VARYING = {

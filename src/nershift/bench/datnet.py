@@ -201,9 +201,7 @@ _PRINTED_6 = {
 }
 
 
-def _sweep(
-    table: str, name: str, values: Sequence[float], default: float, seeds: Sequence[int]
-) -> list[Cell]:
+def _sweep(table: str, name: str, values: Sequence[float], default: float, seeds: Sequence[int]) -> list[Cell]:
     # The default stays unsaid, so that the cell shares its result with the other sweep and Figure 2.
     return [
         cell(
@@ -323,11 +321,7 @@ TABLES = [
         "DATNet Table 6: ε of target words on Spanish, F1 by share of target labels",
         lambda seeds: _sweep("datnet-table6", "epsilon_target", EPSILONS, 1.0, seeds),
         _by_ratio,
-        {
-            (f"{e:g}", f"{r:g}"): v
-            for r, row in _PRINTED_6.items()
-            for e, v in zip(EPSILONS, row, strict=True)
-        },
+        {(f"{e:g}", f"{r:g}"): v for r, row in _PRINTED_6.items() for e, v in zip(EPSILONS, row, strict=True)},
         (*_SUBSTITUTES, "The paper does not name the variant; P here."),
         average=False,
     ),

@@ -168,9 +168,7 @@ def _same(seeds: Sequence[int]) -> list[Cell]:
             over = {"options": {"decoders": "shared"} | ({"same": same} if same else {})}
             told = ", ".join(f"{ours} = {theirs}" for ours, theirs in same.items()) or "by name alone"
             made += [
-                datnet.cell(
-                    "datnet-same", target, ROWS_3["+ F-Transfer"], s, over, label=f"{target}: {told}", shots=n
-                )
+                datnet.cell("datnet-same", target, ROWS_3["+ F-Transfer"], s, over, label=f"{target}: {told}", shots=n)
                 for n in (SHOTS[:2] if target == "wnut2016" else SHOTS[1:2])
                 for s in seeds
             ]
@@ -231,9 +229,7 @@ TABLES = [
         "DATNet with few target sentences: the number of steps, F1 on dev",
         _few,
         lambda c: (c.name, f"{c.target} {c.shots}"),
-        notes=(
-            "Dev scores, by which the settings of Table 3 are chosen. Spanish words: 100 axes of the table.",
-        ),
+        notes=("Dev scores, by which the settings of Table 3 are chosen. Spanish words: 100 axes of the table.",),
     ),
     _choice(
         "datnet-axes",

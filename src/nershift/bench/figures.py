@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from nershift.bench.collected import Shown, row_means
 from nershift.bench.show import MEAN, View, published
-from nershift.eval.ranks import Ranking, rank_systems
-from nershift.report import charts
-from nershift.report.model import ComparisonRow, Curve
+from nershift.evaluation.ranks import Ranking, rank_systems
+from nershift.reports import charts
+from nershift.reports.model import ComparisonRow, Curve
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -63,9 +63,7 @@ def ranking(made: View) -> Ranking | None:
     columns = [c for c in made.columns if c != MEAN]
     rows = list(dict.fromkeys(row for row, _ in made.shown))
     scores = {row: [_mean(made.shown.get((row, c))) for c in columns] for row in rows}
-    whole = {
-        row: [v for v in values if v is not None] for row, values in scores.items() if None not in values
-    }
+    whole = {row: [v for v in values if v is not None] for row, values in scores.items() if None not in values}
     if len(whole) < _FEWEST or len(columns) < _FEWEST:
         return None
     return rank_systems(whole)
@@ -94,9 +92,7 @@ def _lines(groups: Mapping[str, Sequence[Curve]], axes: tuple[str, str]) -> Iter
     kept = {title: [c for c in group if c.xs] for title, group in groups.items()}
     kept = {title: group for title, group in kept.items() if group}
     if kept:
-        what = (
-            f"{axes[1]} against {axes[0]}; bands or bars are one standard deviation over seeds to each side."
-        )
+        what = f"{axes[1]} against {axes[0]}; bands or bars are one standard deviation over seeds to each side."
         yield Chart(what, lambda: charts.curves(kept, axes))
 
 

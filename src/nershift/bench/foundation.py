@@ -39,14 +39,10 @@ RECIPES: dict[str, dict[str, Any]] = {
     "… input dropout 0.4": merge(_DROP, {"encoder": {"input_dropout": 0.4}}),
     "… a row for each casing": merge(_DROP, {"encoder": {"words": {"lower": False}}}),
     "… batch 16": merge(_DROP, {"train": {"batch_size": 16}}),
-    "… batch 16, input dropout 0.3": merge(
-        _DROP, {"train": {"batch_size": 16}, "encoder": {"input_dropout": 0.3}}
-    ),
+    "… batch 16, input dropout 0.3": merge(_DROP, {"train": {"batch_size": 16}, "encoder": {"input_dropout": 0.3}}),
     "… rate 2e-3": merge(_DROP, {"train": {"lr": 2e-3}}),
     "… rate 3e-4 for word vectors": merge(_DROP, {"train": {"words_lr": 3e-4}}),
-    "… 200 units, input dropout 0.2": merge(
-        _DROP, {"encoder": {"input_dropout": 0.2, "recurrent": {"size": 200}}}
-    ),
+    "… 200 units, input dropout 0.2": merge(_DROP, {"encoder": {"input_dropout": 0.2, "recurrent": {"size": 200}}}),
     "used: input dropout 0.2, rate 2e-3": merge(VECTORS, {"train": TARGET_PHASE}),
     "used for conll2003_en": merge(merge(VECTORS, {"train": TARGET_PHASE}), _CONLL),
 }

@@ -24,15 +24,15 @@ from nershift.bench.cells import Cell, Labels, pack_spans, write_result
 from nershift.bench.mistakes import mistakes
 from nershift.bench.plan import Job
 from nershift.config import TrainConfig, merge
+from nershift.dapt.stage import fingerprint
 from nershift.data.catalog import homogeneous_map, load, locate
 from nershift.data.corpus import Corpus
 from nershift.data.raw import RawText
 from nershift.data.spans import Sentence
-from nershift.eval.metrics import sentence_counts, token_scores
-from nershift.methods import get_method
+from nershift.evaluation.metrics import sentence_counts, token_scores
+from nershift.methods import METHODS
+from nershift.sampling.subsets import subset
 from nershift.storage import write_text
-from nershift.tasks.subsets import subset
-from nershift.train.masked import fingerprint
 
 HOLD_OUT = 0.1  # share of train used as dev where a corpus has none; the same sentences in every run
 _TOLD = "bench.json"  # in the folder of a pre-training: what the results that start from it repeat
@@ -103,7 +103,7 @@ def out_of_memory(error: BaseException) -> bool:
 def smaller(cell: Cell, halved: int) -> dict[str, Any]:
     """The cell's settings with batches halved so often and as many more of them a step.
 
-    An epoch of the loop has a step for each batch of a feed, so that with half the batch and twice the batches a
+    An epoch of the loop has a step for each batch of a sampler, so that with half the batch and twice the batches a
     step it passes twice over the text: epochs, patience and decay are counted anew. The updates stay the same in
     number and size; the model is selected less often.
     """
@@ -112,15 +112,15 @@ def smaller(cell: Cell, halved: int) -> dict[str, Any]:
     config, parts = run.resolve(cell.method, cell.config, cell.seed), 2**halved
     over: dict[str, Any] = {}
     for name in ("pretrain", "train"):
-        phase: TrainConfig = getattr(config, name)
-        batch = max(1, phase.batch_size // parts)
+        stage: TrainConfig = getattr(config, name)
+        batch = max(1, stage.batch_size // parts)
         over[name] = {
             "batch_size": batch,
-            "accumulate": phase.accumulate * parts,
-            "epochs": max(1, round(phase.epochs / parts)),
-            "patience": -(-phase.patience // parts),
-            "decay": phase.decay * parts,
-            "eval_batch_size": max(1, phase.eval_batch_size // parts),
+            "accumulate": stage.accumulate * parts,
+            "epochs": max(1, round(stage.epochs / parts)),
+            "patience": -(-stage.patience // parts),
+            "decay": stage.decay * parts,
+            "eval_batch_size": max(1, stage.eval_batch_size // parts),
         }
     return merge(cell.config, over)
 
@@ -140,9 +140,7 @@ def run_pretraining(cell: Cell, work: Path, *, halved: int = 0) -> None:
         trial.rename(folder)
 
 
-def run_cell(
-    cell: Cell, work: Path, results: Path, *, told: Mapping[str, Any] | None = None, halved: int = 0
-) -> None:
+def run_cell(cell: Cell, work: Path, results: Path, *, told: Mapping[str, Any] | None = None, halved: int = 0) -> None:
     """``told`` is what the result says of its origin, if not of this process."""
     folder = work / f"cell-{cell.key}{_suffix(halved)}"
     start = work / f"pretrained-{cell.pretraining}" if cell.pretraining else None
@@ -184,13 +182,11 @@ def _suffix(halved: int) -> str:
     return f"-batch-{2**halved}th" if halved else ""
 
 
-def _shrunk(halved: int, phase: str) -> dict[str, list[str]]:
+def _shrunk(halved: int, stage: str) -> dict[str, list[str]]:
     """What a result says of a run that memory was too small for."""
     if not halved:
         return {}
-    return {
-        "smaller": [f"{phase} out of memory: batches divided by {2**halved}, as many more of them a step"]
-    }
+    return {"smaller": [f"{stage} out of memory: batches divided by {2**halved}, as many more of them a step"]}
 
 
 def _target(cell: Cell) -> Corpus:
@@ -205,7 +201,7 @@ def _labelled(cell: Cell) -> list[Sentence]:
     """All labelled sentences that the run learned from."""
     found = [s for source in _sources(cell) for s in source.train]
     target = _target(cell)
-    if get_method(cell.method).uses_target_labels and target.splits.get("train"):
+    if METHODS[cell.method].uses_target_labels and target.splits.get("train"):
         found += subset(target.train, shots=cell.shots, ratio=cell.ratio, seed=cell.seed)
     return found
 

@@ -57,10 +57,7 @@ def _table3(columns: Sequence[str], seeds: Sequence[int]) -> list[Cell]:
     rows = [(head, encoder) for encoder in ENCODERS for head in HEADS]
     rows += [(head, "mpnet") for head in CARRIED]
     return [
-        cell("laner-table3", head, encoder, t, s)
-        for head, encoder in rows
-        for t in targets_of(columns)
-        for s in seeds
+        cell("laner-table3", head, encoder, t, s) for head, encoder in rows for t in targets_of(columns) for s in seeds
     ]
 
 
@@ -87,9 +84,7 @@ def _table2(columns: Sequence[str], seeds: Sequence[int]) -> list[Cell]:
 
 def _recurrent(row: str, target: str, seed: int) -> tuple[str, str, tuple[str, ...], int, Mapping[str, Any]]:
     method, config = SUPERVISED[row]
-    if (
-        row == "finetune" and column(target) in CROSSNER
-    ):  # an epoch of theirs is a few steps, each followed by dev
+    if row == "finetune" and column(target) in CROSSNER:  # an epoch of theirs is a few steps, each followed by dev
         config = merge(config, {"train": {"patience": 30}})
     return method, target, SOURCE, seed, config
 
@@ -174,7 +169,7 @@ _DAPT_NOTE = (
     "on average: not run, since no raw text of the CrossNER domains is at hand (see laner-dapt)."
 )
 _CARRIED_NOTE = (
-    "The label-aware decoder starts with the source's rows for types that both have, and from the nearest name for the "
+    "The label-aware head starts with the source's rows for types that both have, and from the nearest name for the "
     "others. The plain heads start anew or, in the rows marked carried, with the source's rows for types that both "
     "have, as all heads of the paper do."
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from nershift.bench.cells import Cell
 from nershift.config import merge
-from nershift.methods.laner import PAPER, RATES
+from nershift.methods.laner.method import PAPER, RATES
 
 SOURCE = ("conll2003_en",)
 CROSSNER = ("politics", "science", "music", "literature", "ai")
@@ -43,7 +43,7 @@ HEADS: dict[str, tuple[str, dict[str, Any]]] = {
     "CRF": ("finetune", {"decoder": {"kind": "crf"}}),
     "tagger": ("finetune", {"decoder": {"kind": "softmax"}}),
 }
-# The plain heads with the rows of CoNLL's types carried over, as the label-aware decoder has them.
+# The plain heads with the rows of CoNLL's types carried over, as the label-aware head has them.
 CARRIED: dict[str, tuple[str, dict[str, Any]]] = {
     f"{head}, carried": (HEADS[head][0], merge(HEADS[head][1], {"decoder": {"start": "carried"}}))
     for head in ("CRF", "tagger")
@@ -71,9 +71,7 @@ def cell(
     if target in MIT:
         config = merge(config, _LARGE)
     placed: dict[str, Any] = {"row": f"{head} ({encoder})", "joint": False, "sources": SOURCE} | more
-    return Cell(
-        table=table, method=method, target=target, seed=seed, config=merge(config, over or {}), **placed
-    )
+    return Cell(table=table, method=method, target=target, seed=seed, config=merge(config, over or {}), **placed)
 
 
 def targets_of(columns: Sequence[str]) -> list[str]:

@@ -124,7 +124,7 @@ def dapt_cells(seeds: Sequence[int]) -> list[Cell]:
     return cells
 
 
-# Is it the decoder that pays with few sentences, or that its rows are carried over? Of a size that a CPU can run.
+# Is it the head that pays with few sentences, or that its rows are carried over? Of a size that a CPU can run.
 _SMALL: dict[str, Any] = {
     "encoder": {"transformer": {"name": "minilm"}},
     "pretrain": {"precision": "fp32", "max_steps": 220},

@@ -64,9 +64,7 @@ def cell(
 
 
 def _table3(seeds: Sequence[int]) -> list[Cell]:
-    return [
-        cell("metaner-table3", m, t, sources_of(t), s) for m in HETEROGENEOUS for t in TARGETS for s in seeds
-    ]
+    return [cell("metaner-table3", m, t, sources_of(t), s) for m in HETEROGENEOUS for t in TARGETS for s in seeds]
 
 
 def _table2(seeds: Sequence[int]) -> list[Cell]:
@@ -202,9 +200,7 @@ _SUBSTITUTES = (
     "two of the smaller ones.",
     "re3d and sec_filings have no dev split: a fixed, seeded tenth of train selects the model.",
 )
-_OPEN = (
-    "Open data in place of ACE 2005: eight domains mapped to PER, ORG, LOC and MISC, one left out at a time."
-)
+_OPEN = "Open data in place of ACE 2005: eight domains mapped to PER, ORG, LOC and MISC, one left out at a time."
 
 TABLES = [
     Table(

@@ -7,15 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from nershift.data.spans import Sentence
-from nershift.eval.analysis import Analysis, Example, analyse
+from nershift.evaluation.error_analysis import Analysis, Example, analyse
 
 EXAMPLES = 6
 CONFUSIONS = 12
 
 
-def mistakes(
-    gold: Sequence[Sentence], predicted: Sequence[Sentence], train: Iterable[Sentence]
-) -> dict[str, Any]:
+def mistakes(gold: Sequence[Sentence], predicted: Sequence[Sentence], train: Iterable[Sentence]) -> dict[str, Any]:
     """``kinds``, ``confusions``, ``seen`` and ``unseen`` as in :class:`Analysis`; ``examples`` without their words.
 
     Corpora have licences of their own, so an example is the number of its sentence, a hash of its words, and spans.

@@ -51,9 +51,7 @@ def plan(cells: Sequence[Cell], results: Path, *, by: By = "table", rates: Rates
             missing.setdefault(cell.key, cell)
     jobs: dict[str, Job] = {}
     for cell in missing.values():
-        jobs[cell.key] = Job(
-            cell.key, cell, needs=cell.pretraining, seconds=rates(cell).seconds, gib=gpu_memory(cell)
-        )
+        jobs[cell.key] = Job(cell.key, cell, needs=cell.pretraining, seconds=rates(cell).seconds, gib=gpu_memory(cell))
         if cell.pretraining and cell.pretraining not in jobs:
             seconds = rates(cell, pretrain=True).seconds
             gib = gpu_memory(cell, pretrain=True)

@@ -11,7 +11,7 @@ from typing import Any
 from nershift.bench.jobs import Failure, origin, run_job
 from nershift.bench.plan import Job
 from nershift.errors import SetupError
-from nershift.ray_cluster import connect
+from nershift.tagger.ray_cluster import connect
 
 _ENVIRONMENT = ("NERSHIFT_", "PYTHONPATH", "OMP_NUM_THREADS")
 

@@ -28,7 +28,7 @@ def reached(curve: Sequence[tuple[float, float]], bound: float) -> float | None:
     return None
 
 
-def remarks(table: Table, shown: Mapping[Place, Shown], results: Path, seeds: Sequence[int]) -> Iterator[str]:
+def run_notes(table: Table, shown: Mapping[Place, Shown], results: Path, seeds: Sequence[int]) -> Iterator[str]:
     """By row, where its curve reaches the table's bound, by the means of the seeds that both have."""
     if table.bound is None:
         return

@@ -17,13 +17,13 @@ from nershift.bench.show import View, as_markdown, view
 from nershift.bench.tables import Table, get_table, tables
 from nershift.data.formats.files import write_text
 from nershift.errors import MissingExtraError
-from nershift.eval.ranks import Ranking
-from nershift.report import charts
-from nershift.report import html as pages
-from nershift.report.content import Table as Cells
-from nershift.report.content import example_lines
-from nershift.report.drawing import styled, svg
-from nershift.report.markdown import markdown_table, marked
+from nershift.evaluation.ranks import Ranking
+from nershift.reports import charts
+from nershift.reports import html as pages
+from nershift.reports.content import Table as Cells
+from nershift.reports.content import example_lines
+from nershift.reports.drawing import styled, svg
+from nershift.reports.markdown import markdown_table, marked
 
 TITLE = "Results beside the papers"
 PAPERS = {
@@ -93,9 +93,7 @@ def as_html(parts: Sequence[Part]) -> str:
             folded = "".join(_section(part, fold=True) for part in empty)
             sections.append(f"<section><h2>Not run</h2>{folded}</section>")
     if (trust := calibration_table(runs.values())) is not None:
-        sections.append(
-            f'<section id="calibration"><h2>{trust.title}</h2>{pages.table_html(trust)}</section>'
-        )
+        sections.append(f'<section id="calibration"><h2>{trust.title}</h2>{pages.table_html(trust)}</section>')
     return pages.document(TITLE, header, sections, wide=True)
 
 
@@ -123,7 +121,7 @@ def _anchor(name: str) -> str:
 
 def _section(part: Part, fold: bool = False) -> str:
     table = part.view.table
-    told = "".join(f"<p>{escape(remark)}</p>" for remark in part.view.remarks)
+    told = "".join(f"<p>{escape(remark)}</p>" for remark in part.view.run_notes)
     notes = _notes(table.notes)
     numbers = pages.table_html(cells(part.view))
     if fold:
@@ -195,10 +193,7 @@ def _markdown(part: Part) -> Iterator[str]:
         for table in found.tables:
             yield markdown_table(table).replace("## ", "#### ", 1) + "\n"
         for example in found.examples:
-            yield (
-                "  \n".join(f"> {role}: {marked(s, marks)}" for role, s, marks in example_lines(example))
-                + "\n"
-            )
+            yield ("  \n".join(f"> {role}: {marked(s, marks)}" for role, s, marks in example_lines(example)) + "\n")
         yield from (f"{note}\n" for note in found.notes)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nershift.bench.cells import Cell
-from nershift.report.content import Table, percent
+from nershift.reports.content import Table, percent
 
 
 def calibration_table(runs: Iterable[tuple[Cell, Mapping[str, Any]]]) -> Table | None:
@@ -26,9 +26,7 @@ def calibration_table(runs: Iterable[tuple[Cell, Mapping[str, Any]]]) -> Table |
     for target, mine in (*sorted(found.items()), ("all", [row for some in found.values() for row in some])):
         temperature, before, after = np.mean(mine, 0)
         better = sum(b > a for _, b, a in mine)
-        rows.append(
-            (target, f"{temperature:.2f}", percent(before), percent(after), f"{better} of {len(mine)}")
-        )
+        rows.append((target, f"{temperature:.2f}", percent(before), percent(after), f"{better} of {len(mine)}"))
     note = "Expected calibration error of found entities on test; the temperature is fitted on dev. Means over runs."
     headers = ("target", "temperature", "ECE as trained", "ECE as kept", "lower")
     return Table("calibration", "Calibration of confidences", headers, tuple(rows), note=note)

@@ -16,10 +16,10 @@ from nershift.bench.mistakes import analysis
 from nershift.bench.show import MEAN, View
 from nershift.data.spans import Sentence
 from nershift.errors import NershiftError
-from nershift.eval.analysis import Example
-from nershift.eval.metrics import Counts
-from nershift.report import charts
-from nershift.report.content import Table, percent
+from nershift.evaluation.error_analysis import Example
+from nershift.evaluation.metrics import Counts
+from nershift.reports import charts
+from nershift.reports.content import Table, percent
 
 TYPES = 12
 CONFUSIONS = 8
@@ -51,9 +51,7 @@ def mistakes_of(made: View) -> Iterator[Mistakes]:
 
 
 def _column(column: str, ours: str, systems: Mapping[str, Shown]) -> Mistakes:
-    kept = {
-        name: [m["mistakes"] for m in place.metrics if "mistakes" in m] for name, place in systems.items()
-    }
+    kept = {name: [m["mistakes"] for m in place.metrics if "mistakes" in m] for name, place in systems.items()}
     tables = [_confusions(ours, kept[ours]), _familiarity(kept)]
     notes, examples = [], tuple[Example, ...]()
     if not kept[ours]:
@@ -91,9 +89,7 @@ def _by_type(systems: Mapping[str, Shown]) -> tuple[Chart, ...]:
         name: [float(np.mean(mine[label])) if label in mine else None for label in labels]
         for name, mine in values.items()
     }
-    what = (
-        f"F1 by type, mean over seeds; {'the most frequent types' if len(support) > TYPES else 'all types'}."
-    )
+    what = f"F1 by type, mean over seeds; {'the most frequent types' if len(support) > TYPES else 'all types'}."
     return (Chart(what, lambda: charts.bars(labels, series)),)
 
 
@@ -115,12 +111,8 @@ def _familiarity(kept: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table | Non
         for which in ("seen", "unseen"):
             found = [Counts.from_dict(r[which]) for r in results if r.get(which)]
             if found:
-                scores = [
-                    float(np.mean([getattr(c, k) for c in found])) for k in ("f1", "precision", "recall")
-                ]
-                rows.append(
-                    (f"{name}, {which}", *map(percent, scores), f"{np.mean([c.support for c in found]):.0f}")
-                )
+                scores = [float(np.mean([getattr(c, k) for c in found])) for k in ("f1", "precision", "recall")]
+                rows.append((f"{name}, {which}", *map(percent, scores), f"{np.mean([c.support for c in found]):.0f}"))
     note = "Seen: the same words are an entity in the labelled sentences the run learned from."
     headers = ("mentions", "F1", "precision", "recall", "gold")
     return Table("familiarity", "Mentions seen and unseen in training", headers, tuple(rows), note=note)

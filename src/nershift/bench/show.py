@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from nershift.bench.collected import Place, Shown, against_best, collect, paired_p, row_means
-from nershift.bench.reaching import remarks
+from nershift.bench.reaching import run_notes
 from nershift.bench.tables import Table
 from nershift.errors import DataError
-from nershift.eval.stats import seed_difference
+from nershift.evaluation.stats import seed_difference
 
 MEAN = "mean"
 NOT_RUN = "not run"
@@ -35,7 +35,7 @@ class View:
     table: Table
     columns: tuple[str, ...]
     lines: tuple[Line, ...]
-    remarks: tuple[str, ...]  # on the runs
+    run_notes: tuple[str, ...]  # on the runs
     comparisons: tuple[str, ...]  # of the method with each other row
     shown: Mapping[Place, Shown]
 
@@ -61,7 +61,7 @@ def view(table: Table, results: Path, seeds: Sequence[int] | None = None) -> Vie
     head = (*columns, MEAN) if table.average else tuple(columns)
     lines = [line for row in rows for line in _lines(table, places, row, rows, head)]
     compared = tuple(_comparisons(table, shown, means, rows, columns))
-    told = (*_remarks(shown), *remarks(table, shown, results, seeds or table.seeds))
+    told = (*_remarks(shown), *run_notes(table, shown, results, seeds or table.seeds))
     return View(table, head, tuple(lines), told, compared, shown)
 
 
@@ -77,7 +77,7 @@ def as_markdown(made: View) -> str:
         name = f"&nbsp;&nbsp;*{line.name}*" if line.below else line.name
         cells = (f"*{c}*" if line.below and c else c for c in line.cells)
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    lines += ["", *made.remarks]
+    lines += ["", *made.run_notes]
     if made.comparisons:
         lines += ["", *(f"- {told}" for told in made.comparisons)]
     for note in made.table.notes:
@@ -98,9 +98,7 @@ def _lines(
         made["best seed"] = [f"{max(p.scores):.2f}" if p and p.scores else "" for p in mine]
     made["epoch chosen on test"] = [_oracle(place) for place in mine]
     if row == table.ours:
-        made["minus best other"] = [
-            "" if c == MEAN and table.average else _against(places, row, c, rows) for c in head
-        ]
+        made["minus best other"] = ["" if c == MEAN and table.average else _against(places, row, c, rows) for c in head]
     for name, cells in made.items():
         if any(cells):
             yield Line(name, tuple(cells), below=True)
@@ -178,9 +176,7 @@ def _remarks(shown: Mapping[Place, Shown]) -> Iterator[str]:
 def distinct(shown: Mapping[Place, Shown]) -> dict[str, Mapping[str, Any]]:
     """The metrics of each run, which may stand in several places, by the run's key."""
     return {
-        cell.key: metrics
-        for place in shown.values()
-        for cell, metrics in zip(place.cells, place.metrics, strict=True)
+        cell.key: metrics for place in shown.values() for cell, metrics in zip(place.cells, place.metrics, strict=True)
     }
 
 

@@ -77,7 +77,5 @@ def tables() -> dict[str, Table]:
 def get_table(name: str) -> Table:
     known = tables()
     if name not in known:
-        raise ConfigError(
-            f"there is no table '{name}'{nearest(name, known)}", place="bench", expected=", ".join(known)
-        )
+        raise ConfigError(f"there is no table '{name}'{nearest(name, known)}", place="bench", expected=", ".join(known))
     return known[name]

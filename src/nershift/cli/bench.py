@@ -64,12 +64,8 @@ def run(
     work: Annotated[Path, typer.Option("--work", file_okay=False, help="Folder for runs under way.")] = Path(
         "runs/bench"
     ),
-    workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="Runs at once; default: one a core.")
-    ] = None,
-    minutes: Annotated[
-        float, typer.Option("--minutes", help="Stop after so long; what is done is kept.")
-    ] = 0,
+    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Runs at once; default: one a core.")] = None,
+    minutes: Annotated[float, typer.Option("--minutes", help="Stop after so long; what is done is kept.")] = 0,
     gpu_gib: Annotated[
         float | None,
         typer.Option("--gpu-gib", min=1.0, help="GPU memory to count on; default: all that is free."),
@@ -80,9 +76,7 @@ def run(
     ] = "table",
     ray: Annotated[
         str | None,
-        typer.Option(
-            "--ray", help="Run on the Ray cluster at this address (auto: of this machine; local: a new one)."
-        ),
+        typer.Option("--ray", help="Run on the Ray cluster at this address (auto: of this machine; local: a new one)."),
     ] = None,
 ) -> None:
     """Run the cells that have no result yet, many at once; resumes after any interruption."""
@@ -100,17 +94,13 @@ def run(
         from nershift.bench.ray_pool import RayPool
 
         pool = partial(RayPool, address=ray)
-    outcome = run_grid(
-        cells, out, work, workers=workers, minutes=minutes, by=order, gpu_gib=gpu_gib, pool=pool
-    )
+    outcome = run_grid(cells, out, work, workers=workers, minutes=minutes, by=order, gpu_gib=gpu_gib, pool=pool)
     console = Console(stderr=True)
     console.print(f"{outcome.done} results in {out}, {len(outcome.failed)} failed, {outcome.left} left")
     if outcome.smaller:
         console.print("out of memory, ran smaller:\n  " + "\n  ".join(outcome.smaller), markup=False)
     if outcome.failed:
-        raise SetupError(
-            "some runs failed:\n  " + "\n  ".join(outcome.failed), fix=f"see {out}/failed, then run again"
-        )
+        raise SetupError("some runs failed:\n  " + "\n  ".join(outcome.failed), fix=f"see {out}/failed, then run again")
 
 
 @bench.command("show")
@@ -137,9 +127,9 @@ def show(
 @bench.command("report")
 def report(
     names: Annotated[list[str] | None, typer.Argument(help="Experiments; default: all.")] = None,
-    out: Annotated[
-        Path, typer.Option("--out", file_okay=False, help="Folder to write report.html into.")
-    ] = Path("report"),
+    out: Annotated[Path, typer.Option("--out", file_okay=False, help="Folder to write report.html into.")] = Path(
+        "report"
+    ),
     results: Annotated[Path, typer.Option("--results", help="Folder of result files.")] = Path("results"),
     plain: Annotated[bool, typer.Option("--markdown", help="Also write report.md.")] = False,
 ) -> None:

@@ -11,9 +11,7 @@ from rich.console import Console
 from nershift.cli import options as o
 from nershift.data.spans import Sentence
 
-RawFiles = Annotated[
-    list[str], typer.Option("--raw", help="A file of raw text, one sentence a line; may be repeated.")
-]
+RawFiles = Annotated[list[str], typer.Option("--raw", help="A file of raw text, one sentence a line; may be repeated.")]
 Exclude = Annotated[
     list[str] | None,
     typer.Option("--exclude", help="Corpora whose dev and test sentences are taken out of the text."),
@@ -32,7 +30,7 @@ def dapt(
     quiet: o.Quiet = False,
 ) -> None:
     """Pre-train --encoder on raw text of a domain; the folder serves as encoder.transformer.name."""
-    from nershift.dapt import dapt as run
+    from nershift.dapt.pretraining import dapt as run
 
     files: Sequence[Sequence[Sentence]] = [
         o.raw_texts([f"text={path}"])["text"] for given in raw for path in given.split(",") if path

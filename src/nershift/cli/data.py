@@ -30,12 +30,8 @@ _WRITE_HELP = f"one of: {', '.join(WRITABLE)}"
 
 
 def check(
-    paths: Annotated[
-        list[str], typer.Argument(metavar="PATH...", help="files, folders of splits, corpus names")
-    ],
-    strict: Annotated[
-        bool, typer.Option("--strict", help="exit with status 1 when anything is found")
-    ] = False,
+    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="files, folders of splits, corpus names")],
+    strict: Annotated[bool, typer.Option("--strict", help="exit with status 1 when anything is found")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
     max_length: Annotated[int, typer.Option(help="report sentences with more tokens", min=1)] = 250,
     source_format: Annotated[Optional[str], typer.Option("--from", help=_FORMAT_HELP)] = None,  # noqa: UP045

@@ -35,7 +35,7 @@ def export(
     An ONNX tagger is compared with the original on the run's own test sentences, or on built-in text, and
     refused if it says something else.
     """
-    from nershift.deploy.tagger import Tagger
+    from nershift.tagger.tagger import Tagger
 
     console = Console(stderr=True)
     if not onnx:
@@ -46,8 +46,8 @@ def export(
         Tagger.load(model).save(out)
         console.print(f"{model} → {out}", markup=False)
         return
-    from nershift.deploy.onnx_export import export_onnx
-    from nershift.eval.predictions import read_predictions
+    from nershift.evaluation.predictions import read_predictions
+    from nershift.tagger.onnx.export import export_onnx
 
     told = model / "predictions.jsonl"
     sentences = read_predictions(told)[0][:_SENTENCES] if told.is_file() else None

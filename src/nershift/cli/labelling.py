@@ -16,7 +16,7 @@ from nershift.errors import ConfigError, OtherRunError
 
 if TYPE_CHECKING:
     from nershift.data.spans import Sentence
-    from nershift.label.choose import Choice
+    from nershift.labelling.choose import Choice
 
 _SHOWN = 10
 
@@ -33,22 +33,18 @@ def curve(
     ],
     method: Annotated[
         list[str] | None,
-        typer.Option("--method", help="Methods to compare, a,b or repeated; default in_domain."),
+        typer.Option("--method", help="Methods to compare, a,b or repeated; default target_only."),
     ] = None,
     source: o.Source = None,
     raw: o.Raw = None,
     sizes: Annotated[
         str,
-        typer.Option(
-            "--sizes", help="Labelled sentences, e.g. 25,50,100; default: all, a half, a quarter, …"
-        ),
+        typer.Option("--sizes", help="Labelled sentences, e.g. 25,50,100; default: all, a half, a quarter, …"),
     ] = "",
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Seeds 1 to N.")] = 3,
     reach: Annotated[
         list[float] | None,
-        typer.Option(
-            "--reach", help="An F1 to reach, 0 to 1; may be repeated. Default: the next multiples of 0.05."
-        ),
+        typer.Option("--reach", help="An F1 to reach, 0 to 1; may be repeated. Default: the next multiples of 0.05."),
     ] = None,
     config: o.ConfigFile = None,
     set_: o.Settings = None,
@@ -64,12 +60,12 @@ def curve(
     Writes curve.html, curve.svg and curve.json to --out. Run the same command again to go on after an interruption,
     or with more methods, sizes or seeds to add to what is there.
     """
-    from nershift.label.curve import measure
-    from nershift.label.curve_report import as_text, save
+    from nershift.labelling.curve import measure
+    from nershift.labelling.curve_report import as_text, save
 
     try:
         study = measure(
-            [name for given in method or ["in_domain"] for name in given.split(",") if name],
+            [name for given in method or ["target_only"] for name in given.split(",") if name],
             o.corpus(target, hold_out),
             o.corpora(source, hold_out),
             out=out,
@@ -97,21 +93,15 @@ def next_(
     model: Annotated[Path, typer.Option("--model", help="The folder of a finished run.")],
     file: Annotated[
         str,
-        typer.Argument(
-            help="Unlabelled text: one sentence a line (.raw), running text (.txt), or a corpus file."
-        ),
+        typer.Argument(help="Unlabelled text: one sentence a line (.raw), running text (.txt), or a corpus file."),
     ],
     out: Annotated[Path, typer.Option("--out", help="The file to write; its ending says the format.")],
     count: Annotated[int, typer.Option("--count", min=1, help="Sentences to choose.")] = 50,
     labelled: Annotated[
         list[str] | None,
-        typer.Option(
-            "--labelled", help="What has labels already: files, folders or corpus names; may be repeated."
-        ),
+        typer.Option("--labelled", help="What has labels already: files, folders or corpus names; may be repeated."),
     ] = None,
-    suggest: Annotated[
-        bool, typer.Option("--suggest", help="Write the tagger's entities, to be corrected.")
-    ] = False,
+    suggest: Annotated[bool, typer.Option("--suggest", help="Write the tagger's entities, to be corrected.")] = False,
     diversity: Annotated[
         float | None,
         typer.Option("--diversity", min=0.0, help="Weight of unlikeness; 0: doubt alone."),
@@ -120,10 +110,10 @@ def next_(
     device: Annotated[str, typer.Option("--device", help="cpu or cuda.")] = "cpu",
     as_json: o.AsJson = False,
 ) -> None:
-    """Choose the sentences to label next: those the tagger doubts most, no two of which are much alike."""
+    """Choose the sentences to label next: those the tagger uncertainties most, no two of which are much alike."""
     from nershift.data.formats import write_sentences
-    from nershift.deploy.tagger import Tagger
-    from nershift.label.choose import DIVERSITY, choose
+    from nershift.labelling.choose import DIVERSITY, choose
+    from nershift.tagger.tagger import Tagger
 
     known = [s for name in labelled or () for s in _sentences(name)]
     weight = DIVERSITY if diversity is None else diversity
@@ -154,7 +144,7 @@ def _rows(made: Choice) -> dict[str, object]:
 def _show(made: Choice, out: Path) -> None:
     from rich.table import Table
 
-    from nershift.report.text import coloured
+    from nershift.reports.text import coloured
 
     table = Table(box=None, header_style="bold")
     for column in ("doubt", "distance", "sentence, with what the tagger sees in it"):
@@ -167,9 +157,7 @@ def _show(made: Choice, out: Path) -> None:
     if more > 0:
         console.print(f"… and {more} more", highlight=False)
     gone = ", ".join(f"{n:,} {reason}" for reason, n in sorted(made.left_out.items()))
-    told = f"{len(made.chosen):,} of {made.read:,} sentences → {out}" + (
-        f" (left out: {gone})" if gone else ""
-    )
+    told = f"{len(made.chosen):,} of {made.read:,} sentences → {out}" + (f" (left out: {gone})" if gone else "")
     console.print(told, highlight=False, soft_wrap=True)
 
 
@@ -192,18 +180,14 @@ def _sentences(name: str) -> list[Sentence]:
 
     if Path(name).is_file():
         return read_sentences(name)
-    return [
-        s for split, mine in o.corpus(name, labelled=False).splits.items() if split != "raw" for s in mine
-    ]
+    return [s for split, mine in o.corpus(name, labelled=False).splits.items() if split != "raw" for s in mine]
 
 
 def _numbers(given: str) -> list[int]:
     try:
         return [int(part) for part in given.split(",") if part.strip()]
     except ValueError:
-        raise ConfigError(
-            f"found '{given}'", place="--sizes", expected="whole numbers, e.g. 25,50,100"
-        ) from None
+        raise ConfigError(f"found '{given}'", place="--sizes", expected="whole numbers, e.g. 25,50,100") from None
 
 
 def register(app: typer.Typer) -> None:

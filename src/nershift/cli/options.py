@@ -23,21 +23,15 @@ Source = Annotated[
 ]
 Target = Annotated[
     str,
-    typer.Option(
-        "--target", help="The corpus to tag: a folder with train/dev/test, a file, or a catalog name."
-    ),
+    typer.Option("--target", help="The corpus to tag: a folder with train/dev/test, a file, or a catalog name."),
 ]
 Raw = Annotated[
     list[str] | None,
     typer.Option("--raw", help="Unlabelled text: NAME=FILE, one sentence a line; may be repeated."),
 ]
 MethodName = Annotated[str, typer.Option("--method", help="See `nershift methods`.")]
-Shots = Annotated[
-    int | None, typer.Option("--shots", min=0, help="Use only so many labelled target sentences.")
-]
-Ratio = Annotated[
-    float | None, typer.Option("--ratio", help="Use only this share of the labelled target sentences.")
-]
+Shots = Annotated[int | None, typer.Option("--shots", min=0, help="Use only so many labelled target sentences.")]
+Ratio = Annotated[float | None, typer.Option("--ratio", help="Use only this share of the labelled target sentences.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed of subset, weights and batches.")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="A YAML file of settings.")]
 Settings = Annotated[
@@ -49,9 +43,7 @@ Out = Annotated[
 ]
 HoldOut = Annotated[
     float,
-    typer.Option(
-        "--hold-out", min=0.0, max=0.9, help="Share of train to use as dev where a corpus has no dev split."
-    ),
+    typer.Option("--hold-out", min=0.0, max=0.9, help="Share of train to use as dev where a corpus has no dev split."),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Throw away what an earlier run left in --out.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
@@ -84,9 +76,7 @@ def raw_texts(pairs: Sequence[str] | None) -> dict[str, Sequence[Sentence]]:
     for pair in pairs or ():
         name, equals, path = pair.partition("=")
         if not equals:
-            raise SetupError(
-                f"found '{pair}'", place="--raw", expected="NAME=FILE, e.g. --raw target=notes.txt"
-            )
+            raise SetupError(f"found '{pair}'", place="--raw", expected="NAME=FILE, e.g. --raw target=notes.txt")
         format = detect_format(path) if Path(path).exists() else "raw"
         if format not in ("raw", "text"):
             out[name] = read_sentences(path)

@@ -20,9 +20,7 @@ def evaluate(
     pred: Annotated[Path | None, typer.Option("--pred", help="Corpus file with predicted entities.")] = None,
     model: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--model", help="Folder of a finished run to predict with; given several times, the runs vote."
-        ),
+        typer.Option("--model", help="Folder of a finished run to predict with; given several times, the runs vote."),
     ] = None,
     data: Annotated[Path | None, typer.Option("--data", help="Corpus file to predict on and score.")] = None,
     train: Annotated[
@@ -39,7 +37,7 @@ def evaluate(
     and more, as fractions of 1), f1_interval (low, high), token_scores, analysis (kinds, confusions …).
     """
     from nershift.data.formats import read_sentences
-    from nershift.report.model import RunReport
+    from nershift.reports.model import RunReport
 
     if gold and pred and not (model or data):
         title = f"{pred.name} against {gold.name}"
@@ -57,14 +55,14 @@ def evaluate(
         )
     report = RunReport.of(title, *pairs, train=read_sentences(train, labelled=True) if train else ())
     if save:
-        from nershift.eval.predictions import write_predictions
+        from nershift.evaluation.predictions import write_predictions
 
         write_predictions(save, *pairs)
     _write(report, html, markdown)
     if as_json:
         _print_json(report.to_dict())
     else:
-        from nershift.report.text import render
+        from nershift.reports.text import render
 
         Console().print(render(report))
 
@@ -83,9 +81,9 @@ def compare(
     With --json the output is one object: names [a, b], verdict, and a, b, difference (B minus A), each with
     value, low, high and level as fractions of 1; p_randomisation, p_bootstrap, sentences, significant.
     """
-    from nershift.eval.metrics import sentence_counts
-    from nershift.eval.stats import compare as compare_rows
-    from nershift.report.model import ComparisonRow, RunReport
+    from nershift.evaluation.metrics import sentence_counts
+    from nershift.evaluation.stats import compare as compare_rows
+    from nershift.reports.model import ComparisonRow, RunReport
 
     a, b = _read_run(run_a), _read_run(run_b)
     _need_same_test(a[0], b[0])
@@ -110,7 +108,7 @@ def compare(
     if as_json:
         _print_json({"names": list(names), "verdict": verdict, **made.to_dict()})
     else:
-        from nershift.report.text import render
+        from nershift.reports.text import render
 
         Console().print(render(RunReport(title, verdict=verdict, notes=(tests,), comparisons=rows)))
 
@@ -123,14 +121,14 @@ def register(app: typer.Typer) -> None:
 
 def _predicted(models: list[Path], data: Path) -> Pairs:
     from nershift.data.formats import read_sentences
-    from nershift.deploy.committee import Committee
+    from nershift.tagger.ensemble import Ensemble
 
     gold = read_sentences(data, labelled=True)
-    return gold, Committee.load(models).tag_sentences(gold)
+    return gold, Ensemble.load(models).tag_sentences(gold)
 
 
 def _read_run(path: Path) -> Pairs:
-    from nershift.eval.predictions import read_predictions
+    from nershift.evaluation.predictions import read_predictions
 
     if not path.is_dir():
         return read_predictions(path)
@@ -171,12 +169,12 @@ def _names(a: Path, b: Path) -> tuple[str, str]:
 
 def _write(report: Any, html: Path | None, markdown: Path | None) -> None:
     if html:
-        from nershift.report.html import save
+        from nershift.reports.html import save
 
         save(report, html)
     if markdown:
         from nershift.data.formats.files import write_text
-        from nershift.report.markdown import render
+        from nershift.reports.markdown import render
 
         write_text(markdown, render(report))
 

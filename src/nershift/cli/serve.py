@@ -13,9 +13,7 @@ from nershift.errors import ConfigError, MissingExtraError
 
 
 def serve(
-    model: Annotated[
-        Path, typer.Option("--model", help="The folder of a finished run, or of a pre-training.")
-    ],
+    model: Annotated[Path, typer.Option("--model", help="The folder of a finished run, or of a pre-training.")],
     store: Annotated[
         Path | None,
         typer.Option("--store", help="Where versions are kept (default: MODEL.versions beside the model)."),
@@ -49,10 +47,10 @@ def serve(
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise MissingExtraError(str(error.name or "fastapi"), "serve", "serving a tagger") from None
-    from nershift.serve.limits import Limits
-    from nershift.serve.run import listen, run
-    from nershift.serve.security import Guard, is_loopback, new_token
-    from nershift.serve.service import Service
+    from nershift.server.limits import Limits
+    from nershift.server.run import listen, run
+    from nershift.server.security import Guard, is_loopback, new_token
+    from nershift.server.service import Service
 
     if token is not None and len(token) < 8:
         raise ConfigError("the token is too short", place="--token", expected="8 characters or more")

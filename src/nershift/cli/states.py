@@ -16,10 +16,10 @@ def states(
     html: Annotated[Path | None, typer.Option("--html", help="Write a page with the pictures here.")] = None,
 ) -> None:
     """Draw the shared states of source and target for each run, with the proxy A-distance beside it."""
-    from nershift.report.html import save
-    from nershift.report.model import RunReport
-    from nershift.report.states import states_of_run
-    from nershift.report.text import render
+    from nershift.reports.html import save
+    from nershift.reports.model import RunReport
+    from nershift.reports.states import states_of_run
+    from nershift.reports.text import render
 
     maps = []
     for folder in runs:

@@ -17,9 +17,7 @@ def thresholds(
     model: Annotated[Path, typer.Option("--model", help="The folder of a finished run.")],
     file: Annotated[
         Path | None,
-        typer.Option(
-            "--file", help="Labelled sentences that were not trained on; default: the run's own dev."
-        ),
+        typer.Option("--file", help="Labelled sentences that were not trained on; default: the run's own dev."),
     ] = None,
     precision: Annotated[
         list[float] | None, typer.Option("--precision", help="Needed precision, 0 to 1; may be repeated.")
@@ -54,7 +52,7 @@ def thresholds(
 
 
 def _stored(model: Path, precisions: list[float] | tuple[float, ...]) -> list[dict[str, Any]]:
-    from nershift.nn.store import load_model
+    from nershift.model_store import load_model
 
     _, meta = load_model(model)
     rows: list[dict[str, Any]] = meta.get("calibration", {}).get("thresholds", [])
@@ -78,9 +76,9 @@ def _stored(model: Path, precisions: list[float] | tuple[float, ...]) -> list[di
 
 def _measured(model: Path, file: Path, precisions: list[float] | tuple[float, ...]) -> list[dict[str, Any]]:
     from nershift.data.formats import read_sentences
-    from nershift.deploy.tagger import Tagger
-    from nershift.eval.calibration import PRECISIONS, told
-    from nershift.eval.calibration import thresholds as find
+    from nershift.evaluation.calibration import PRECISIONS, told
+    from nershift.evaluation.calibration import thresholds as find
+    from nershift.tagger.tagger import Tagger
 
     if wrong := [p for p in precisions if not 0 < p < 1]:
         raise ConfigError(f"found {wrong[0]:g}", place="--precision", expected="more than 0 and less than 1")

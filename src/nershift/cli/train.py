@@ -14,7 +14,7 @@ from nershift.cli import options as o
 def train(
     target: o.Target,
     out: o.Out,
-    method: o.MethodName = "in_domain",
+    method: o.MethodName = "target_only",
     source: o.Source = None,
     raw: o.Raw = None,
     shots: o.Shots = None,
@@ -70,9 +70,7 @@ def pretrain(
         overwrite=overwrite,
         quiet=quiet,
     )
-    Console().print(
-        f"pretrained model in {folder}; adapt it: nershift adapt --from {folder} --target CORPUS --out DIR"
-    )
+    Console().print(f"pretrained model in {folder}; adapt it: nershift adapt --from {folder} --target CORPUS --out DIR")
 
 
 def adapt(
@@ -106,15 +104,15 @@ def adapt(
 
 
 def _show(folder: Path) -> None:
-    from nershift.report.run import show_run
+    from nershift.reports.run import show_run
 
     show_run(folder, Console())
 
 
 def register(app: typer.Typer) -> None:
     app.command("train")(train)
-    app.command(
-        "transfer", help="The same as train: with --source, knowledge of other domains reaches the target."
-    )(train)
+    app.command("transfer", help="The same as train: with --source, knowledge of other domains reaches the target.")(
+        train
+    )
     app.command("pretrain")(pretrain)
     app.command("adapt")(adapt)

@@ -17,7 +17,7 @@ from nershift.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from nershift.data.spans import Sentence
-    from nershift.deploy.entities import Entity
+    from nershift.tagger.entities import Entity
 
 _CHUNK = 256  # texts tagged at once
 
@@ -61,7 +61,7 @@ def predict(
     With --why each line also has neighbours: for each sentence a list of {text, entities, similarity}.
     """
     from nershift.data.formats import detect_format, read_sentences, write_sentences
-    from nershift.deploy.committee import Committee
+    from nershift.tagger.ensemble import Ensemble
 
     if not 0 <= min_confidence <= 1:
         raise ConfigError(f"found {min_confidence:g}", place="--min-confidence", expected="0 to 1")
@@ -78,10 +78,10 @@ def predict(
     if ray is not None:
         _predict_on_ray(model[0], file, out, ray, min_confidence, adapt, why)
         return
-    committee = Committee.load(model)
-    first = committee.taggers[0]
-    tag_sentences: Callable[[Sequence[Sentence]], list[Sentence]] = committee.tag_sentences
-    tag_texts: Callable[[Sequence[str]], list[list[Entity]]] = committee.tag_texts
+    ensemble = Ensemble.load(model)
+    first = ensemble.taggers[0]
+    tag_sentences: Callable[[Sequence[Sentence]], list[Sentence]] = ensemble.tag_sentences
+    tag_texts: Callable[[Sequence[str]], list[list[Entity]]] = ensemble.tag_texts
     if adapt:
         tag_sentences, tag_texts = first.adapt_sentences, partial(first.tag_texts, adapt=True)
     named = file != "-" and (Path(file).is_dir() or Path(file).suffix not in (".txt", ""))
@@ -94,9 +94,7 @@ def predict(
             for s in tag_sentences(read_sentences(file))
         ]
         write_sentences(out, tagged)
-        Console(stderr=True).print(
-            f"{len(tagged)} sentences, {sum(len(s.spans) for s in tagged)} entities → {out}"
-        )
+        Console(stderr=True).print(f"{len(tagged)} sentences, {sum(len(s.spans) for s in tagged)} entities → {out}")
         return
     tag: Callable[[Sequence[Any]], list[tuple[str, list[Entity]]]]
     rows: Iterable[Any]
@@ -117,7 +115,7 @@ def predict(
 def _placed(sentence: Sentence) -> tuple[str, list[Entity]]:
     """The text of a tagged sentence, and its entities there."""
     from nershift.data.formats.align import char_spans, text_and_offsets
-    from nershift.deploy.entities import Entity
+    from nershift.tagger.entities import Entity
 
     text, offsets = text_and_offsets(sentence)
     spans = char_spans(sentence, offsets)
@@ -127,7 +125,7 @@ def _placed(sentence: Sentence) -> tuple[str, list[Entity]]:
 def _predict_on_ray(
     model: Path, folder: str, out: Path | None, address: str, least: float, adapt: bool, why: bool
 ) -> None:
-    from nershift.deploy.ray_predict import predict_folder
+    from nershift.tagger.ray_predict import predict_folder
 
     if out is None or why:
         raise ConfigError(
@@ -135,9 +133,7 @@ def _predict_on_ray(
             place="--ray",
             expected="nershift predict --ray ADDRESS --model DIR FOLDER --out FOLDER",
         )
-    records, entities = predict_folder(
-        model, Path(folder), out, address=address, min_confidence=least, adapt=adapt
-    )
+    records, entities = predict_folder(model, Path(folder), out, address=address, min_confidence=least, adapt=adapt)
     Console(stderr=True).print(f"{records} records, {entities} entities → {out}")
 
 
@@ -169,21 +165,19 @@ def methods(
 ) -> None:
     """List the methods with their papers, or the settings of one."""
     from nershift.config import to_yaml
-    from nershift.methods import get_method
-    from nershift.methods import methods as known
+    from nershift.methods import METHODS
     from nershift.run import resolve
 
     console = Console()
     if name is not None:
-        method = get_method(name)
+        method = METHODS[name]
         console.print(
-            f"[bold]{method.name}[/]: {method.summary}\npaper: {method.paper}\n"
-            f"presets: {', '.join(method.presets)}\n"
+            f"[bold]{method.name}[/]: {method.summary}\npaper: {method.paper}\npresets: {', '.join(method.presets)}\n"
         )
         sys.stdout.write(to_yaml(resolve(name)))
         return
     table = Table("method", "what it does", "paper", box=None, header_style="bold")
-    for method in known().values():
+    for method in METHODS.values():
         table.add_row(method.name, method.summary, method.paper)
     console.print(table)
 

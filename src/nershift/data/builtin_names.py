@@ -125,9 +125,7 @@ def _dose(n: Names) -> str:
         lambda: f"{n.number(1, 50)}0 mg",
         lambda: f"{n.number(1, 9)}.{n.number(1, 9)} ml",
         lambda: f"{n.number(2, 99)}mg",
-        lambda: (
-            f"{n.rng.choice(['one', 'two', 'half a', '2'])} {n.rng.choice(['tablet', 'tablets', 'puffs'])}"
-        ),
+        lambda: f"{n.rng.choice(['one', 'two', 'half a', '2'])} {n.rng.choice(['tablet', 'tablets', 'puffs'])}",
     )
 
 
@@ -190,9 +188,7 @@ def _contest(n: Names) -> str:
 
 def _hotel(n: Names) -> str:
     name = n.rng.choice((n.make("surname"), n.make("place"), n.make("given")))
-    return n.rng.choice(
-        (f"{name} {n.part('hotel_kind')}", f"{name} {n.part('hotel_kind')}", f"Hotel {name}", name)
-    )
+    return n.rng.choice((f"{name} {n.part('hotel_kind')}", f"{name} {n.part('hotel_kind')}", f"Hotel {name}", name))
 
 
 def _money(n: Names) -> str:
@@ -251,9 +247,7 @@ MAKERS: dict[str, Callable[[Names], str]] = {
 def well_known(seed: int) -> dict[str, list[str]]:
     """The names that recur: some surnames are also towns, some brands also drugs."""
     names = Names(random.Random(f"world:{seed}"))
-    world = {
-        kind: [names.make(kind) for _ in range(KNOWN_SIZE)] for kind in ("place", "given", "surname", "brand")
-    }
+    world = {kind: [names.make(kind) for _ in range(KNOWN_SIZE)] for kind in ("place", "given", "surname", "brand")}
     world["drug"] = [names.make("drug") for _ in range(KNOWN_SIZE)]
     towns = [name for name in world["place"] if " " not in name]
     world["surname"][::5] = [names.rng.choice(towns) for _ in world["surname"][::5]]

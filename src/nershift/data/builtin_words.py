@@ -16,8 +16,7 @@ PARTS: dict[str, tuple[str, ...]] = {
         "coda": "ld rn rv nt ll rr st ck sk nd mm n r l ng rl lm x ss",
         "place_end": "ford ton by ham wick mouth stead bury holm dale",
         "surname_end": "son er man ley ford ton wick ham dale by bury stead holm",
-        "given_start": "Al Ben Cor Dar El Fen Gil Ing Jor Kar Lor Mar Ned Or Pel Ro Sel Tam Ul Ves Wil "
-        "Yor Zan",
+        "given_start": "Al Ben Cor Dar El Fen Gil Ing Jor Kar Lor Mar Ned Or Pel Ro Sel Tam Ul Ves Wil Yor Zan",
         "given_mid": "a e i o an el is ar",
         "given_end": "na n ric win beth s ra dan la th mo ta",
         "brand_start": "Zel Brev Cort Vant Lumb Nork Synd Trip Quon Kelm Verd Omn Stell Prax Indo Calv",
@@ -32,8 +31,7 @@ PARTS: dict[str, tuple[str, ...]] = {
         "meeting_kind": "Summit Festival Fair Congress Inquiry Accord Floods",
         "firm_kind": "Ltd Group Holdings Partners Foundry Shipping Foods",
         "body_kind": "University Council Hospital Library Police Ferries",
-        "statute_noun": "Harbour Fisheries Tenancy Forestry Lottery Evidence Railways Customs Pensions "
-        "Archives",
+        "statute_noun": "Harbour Fisheries Tenancy Forestry Lottery Evidence Railways Customs Pensions Archives",
         "weekday": "Monday Tuesday Wednesday Thursday Friday Saturday Sunday",
         "month": "January February March April May June July August September October November",
         "ministry": "Works Fisheries Culture Transport Health Trade Justice",
@@ -66,20 +64,17 @@ FORMS: dict[str, tuple[str, ...]] = {
         "of <organisation>|a <job=> from <place>|who {leads|founded} <organisation>} .",
         "{<demonym=>|Local} {officials|papers|voters} {blamed|backed} {<surname=person>|<organisation>} for "
         "the {<thing=>|<event>} .",
-        "{Vote|Strike|Row|Fears} over <thing=> {in <place>|as <surname=person> {quits|returns}|at "
-        "<organisation>}",
+        "{Vote|Strike|Row|Fears} over <thing=> {in <place>|as <surname=person> {quits|returns}|at <organisation>}",
         "Since <month=> {|, }{<organisation>|<place>} {has|had} {lost|spent|hired} <number=> "
         "{workers|million|ships} {, <person> wrote|in <place>|} .",
     ),
     "clinic": (
         "{pt|Pt|Patient} {c/o|reports|denies} {<condition>|pain|cough} {x <number=> {days|wks}|since "
         "<weekday=>|} , {started|given|continue|stop} <drug> <dose> {bd|od|tds|prn|} .",
-        "{Seen by|Discussed with|Referred to|d/w} Dr <surname=person> {re|for|about} "
-        "{<condition>|<drug>|dose} .",
+        "{Seen by|Discussed with|Referred to|d/w} Dr <surname=person> {re|for|about} {<condition>|<drug>|dose} .",
         "<drug> {<dose> |}{increased|reduced|switched} to {<dose>|<drug> <dose>} {on <weekday=>|because of "
         "<condition>|} {per Dr <surname=person>|} .",
-        "{Hx|PMH|Known} : {<condition>|<drug>} , <condition> {, allergic to "
-        "{<drug>|<ingredient=>|<assay=>}|} .",
+        "{Hx|PMH|Known} : {<condition>|<drug>} , <condition> {, allergic to {<drug>|<ingredient=>|<assay=>}|} .",
         "{Discharged|Transferred} {to|from} {<hospital=organisation> {in "
         "<place>|}|<place>|<place=organisation>} {on <drug>|with <condition>|} .",
         "{Bloods|Labs} : <number=> mmol / l {, <number=> g|} ; {no|mild|?} <condition> .",
@@ -90,22 +85,18 @@ FORMS: dict[str, tuple[str, ...]] = {
         "{Allergies|Reacts to} : <drug> {and <drug>|( <condition> )|} .",
         "{Daughter|Husband|Carer} {( <given=person> )|<given=person>} {says|thinks} {the "
         "<drug>|<drug>|<product=>} {caused|helps} {<condition>|the rash|sleep|<assay=>} .",
-        "{Serum |Repeat |}<assay=> {<number=> mg|<number=> mmol / l|high|low} {, ? <condition>|despite "
-        "<drug>|} .",
-        "{<drug>|<assay=>} {checked|raised|stopped|noted|fine} {<weekday=>|by Dr <surname=person>|at "
-        "<dose>|again|} .",
+        "{Serum |Repeat |}<assay=> {<number=> mg|<number=> mmol / l|high|low} {, ? <condition>|despite <drug>|} .",
+        "{<drug>|<assay=>} {checked|raised|stopped|noted|fine} {<weekday=>|by Dr <surname=person>|at <dose>|again|} .",
         "{Wt|Intake|Sats|BP} <number=> {ml|mg|kg|%} {, <assay=> ok|, <drug> held|} .",
         "{?|no|not} {<drug>|<condition>|<assay=>} {today|now|so far|} {, ask "
         "{<given=person>|<surname=person>|<place=organisation>}|} .",
-        "{Failed|Trialled|Tolerates} {<drug>|<drug> and <drug>|<product=>} {for <condition>|, stopped at "
-        "<dose>|} .",
+        "{Failed|Trialled|Tolerates} {<drug>|<drug> and <drug>|<product=>} {for <condition>|, stopped at <dose>|} .",
         "{FHx|SHx} : {mother|brother} {died of|had} <condition> {in <place>|at <hospital=organisation>|} .",
         "{<given=person>|<surname=person>} ( {sister|GP|physio} ) {rang|visited} {from "
         "{<place>|<place=organisation>}|re {<drug>|<assay=>}} .",
     ),
     "court": (
-        "In <case> the {court|judge|tribunal} held that <statute> {does not apply|was engaged|must be read "
-        "narrowly} .",
+        "In <case> the {court|judge|tribunal} held that <statute> {does not apply|was engaged|must be read narrowly} .",
         "{The appellant|The claimant|The defendant} , {<person>|Mr <surname=person>|<organisation>} , "
         "relies {on|upon} <statute> {and <case>|as amended|} .",
         "<person> , {counsel|solicitor} for {<organisation>|the Crown|Ms <surname=person>} , "
@@ -161,8 +152,7 @@ FORMS: dict[str, tuple[str, ...]] = {
         "{<surname=person>|<person>} {signs for|leaves|rejoins} {<team>|<place=team>} {from <team>|after "
         "<number=> years|until <year=>} .",
         "The <contest=event> {moves to|returns to|ended in} <place> {without <surname=person>|in <year=>|} .",
-        "{Standings|Result|Draw} : <number=> . {<team>|<place=team>|<surname=person> ( <place> )} <number=> "
-        "{pts|pt}",
+        "{Standings|Result|Draw} : <number=> . {<team>|<place=team>|<surname=person> ( <place> )} <number=> {pts|pt}",
         "{Injuries|Rain|Fog} {kept|robbed} {<place=team>|<surname=person>} {of|from} {<surname=person>|a "
         "win|the <contest=event>} .",
         "{<place>|<place=team>} {is ready for|waited years for|lost faith in} {the "
@@ -192,8 +182,7 @@ FORMS: dict[str, tuple[str, ...]] = {
         "<vehicle=transport> , {late|on time}|to <place>|} .",
         "{Best|Worst} {breakfast|view|bed} {in|of|near} {<place>|<sight=facility>} ! {Ask for "
         "<given=person> .|Five stars .|}",
-        "{From|Past|Beyond} <place> the road {climbs|runs} to {<place>|<surname=place>} {and "
-        "<sight=facility>|} .",
+        "{From|Past|Beyond} <place> the road {climbs|runs} to {<place>|<surname=place>} {and <sight=facility>|} .",
         "{<given=person>|<person>} {at|from} {<brand=organisation>|<hotel=facility>} {lost our bags|gave us "
         "a map of <place>} .",
         "Is {<place>|<surname=facility>|<event>} worth {a detour|it} {in <month=>|with kids|from <place>} ?",

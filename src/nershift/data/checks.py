@@ -71,9 +71,7 @@ class CheckReport:
         }
 
 
-def check(
-    paths: str | Path | Iterable[str | Path], max_length: int = 250, *, format: str | None = None
-) -> CheckReport:
+def check(paths: str | Path | Iterable[str | Path], max_length: int = 250, *, format: str | None = None) -> CheckReport:
     """Read files as one corpus, repairing what can be repaired, and report.
 
     Args:
@@ -123,9 +121,7 @@ def _named_splits(corpora: Sequence[Corpus]) -> dict[str, tuple[Sentence, ...]]:
     return named
 
 
-def check_splits(
-    splits: Mapping[str, Sequence[Sentence]], problems: Problems, max_length: int
-) -> CheckReport:
+def check_splits(splits: Mapping[str, Sequence[Sentence]], problems: Problems, max_length: int) -> CheckReport:
     counts = {name: _count(sentences) for name, sentences in splits.items()}
     entries = [*_from_problems(problems)]
     for name, sentences in splits.items():
@@ -207,9 +203,7 @@ def _between_splits(splits: Mapping[str, Sequence[Sentence]]) -> list[Finding]:
             level: Literal["finding", "note"] = "note" if "raw" in f"{one} {other}" else "finding"
             message = f"also in {one} ({longer} of them longer than 3 tokens)"
             found.append(
-                _finding(
-                    "shared sentence", level, other, shared, message, "remove them from one of the splits"
-                )
+                _finding("shared sentence", level, other, shared, message, "remove them from one of the splits")
             )
     return [f for f in found if f.count]
 
@@ -249,9 +243,7 @@ def _finding(
     message: str,
     fix: str,
 ) -> Finding:
-    return Finding(
-        kind, level, where, len(sentences), message, tuple(s.place for s in sentences if s.place), fix
-    )
+    return Finding(kind, level, where, len(sentences), message, tuple(s.place for s in sentences if s.place), fix)
 
 
 def render(report: CheckReport) -> RenderableType:

@@ -58,9 +58,7 @@ class Corpus:
 
     @property
     def types(self) -> tuple[str, ...]:
-        return tuple(
-            sorted({s.label for split in self.splits.values() for sent in split for s in sent.spans})
-        )
+        return tuple(sorted({s.label for split in self.splits.values() for sent in split for s in sent.spans}))
 
     def label_space(self, scheme: Scheme = "BIOES") -> LabelSpace:
         return LabelSpace.of(self.types, scheme)

@@ -1,4 +1,4 @@
-"""A label space: the entity types of one task, by name, with the tags a decoder predicts for them."""
+"""A label space: the entity types of one task, by name, with the tags a head predicts for them."""
 
 from __future__ import annotations
 

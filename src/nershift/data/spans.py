@@ -122,9 +122,7 @@ def in_parts(sentence: Sentence, longest: int) -> list[Sentence]:
 
 def _part(sentence: Sentence, start: int, end: int) -> Sentence:
     """The tokens ``start`` to ``end``, which cut no span, without the running text."""
-    spans = [
-        replace(s, start=s.start - start, end=s.end - start) for s in sentence.spans if start <= s.start < end
-    ]
+    spans = [replace(s, start=s.start - start, end=s.end - start) for s in sentence.spans if start <= s.start < end]
     return Sentence(sentence.tokens[start:end], tuple(spans), place=sentence.place)
 
 

@@ -13,8 +13,7 @@ _SIGNS = (
 )
 # Chinese characters and Japanese kana: scripts without spaces, one token a character.
 _CJK = (
-    "\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-    "\U00020000-\U0003ffff"
+    "\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
 _LETTER = rf"(?:(?![{_CJK}])[\w{_SIGNS}])"
 _POSSESSIVE = rf"['’][sS](?!{_LETTER})"

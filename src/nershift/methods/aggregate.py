@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from nershift.data.labels import LabelSpace
-from nershift.methods.base import TARGET, Method
-from nershift.methods.settings import PRESETS
-from nershift.nn.model import TaggingModel
-from nershift.train.phase import Phase
+from nershift.methods.base import TARGET, Method, register
+from nershift.methods.presets import PRESETS
+from nershift.model import TaggingModel
+from nershift.training.stage import TrainingStage
 
 
+@register("aggregate")
 class Aggregate(Method):
-    name = "aggregate"
-    summary = "one training set of all sources and the target, one decoder for the union of their types"
+    summary = "one training set of all sources and the target, one head for the union of their types"
     paper = "MetaNER §5.1.1 (AGG)"
     can_do_without = True
     presets = PRESETS
     min_sources = 1
 
-    def train(self, start: TaggingModel | None) -> Phase:
+    def train(self, start: TaggingModel | None) -> TrainingStage:
         sources = self.setup.sources
         types = {*self.target_space.types, *(t for c in sources for t in c.types)}
         pooled = [*self.target.train, *(s for c in sources for s in c.train)]
-        model = self.new_model(pooled, {TARGET: LabelSpace.of(types, self.config.decoder.scheme)})
-        feed = self.feed(model, TARGET, pooled, self.config.train)
+        model = self.new_model(pooled, {TARGET: LabelSpace.of(types, self.config.head.scheme)})
+        sampler = self.sampler(model, TARGET, pooled, self.config.train)
         judges = [self.target] if self.target.train else sources
         dev = [(TARGET, c.splits.get("dev", ())) for c in judges]
-        return Phase("train", model, self.config.train, {TARGET: feed}, self.config.seed, dev)
+        return TrainingStage("train", model, self.config.train, {TARGET: sampler}, self.config.seed, dev)

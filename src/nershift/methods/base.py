@@ -1,28 +1,44 @@
-"""The contract of a method: how source knowledge reaches the target, in one phase of training or two."""
+"""The contract of a method: how source knowledge reaches the target, in one stage of training or two."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from nershift.config import Config, TrainConfig
 from nershift.data.corpus import Corpus
+from nershift.data.label_mapping import check_same, same_types
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Sentence, in_parts
-from nershift.data.type_names import check_same, same_types
+from nershift.encoders.build import make_encoder
 from nershift.errors import ConfigError, SetupError
-from nershift.nn.build import make_encoder
-from nershift.nn.carried import carry_rows, is_all_rows
-from nershift.nn.decoders import Decoder, make_decoder
-from nershift.nn.model import TaggingModel
-from nershift.nn.support import Support
-from nershift.train.feed import Feed
-from nershift.train.phase import MixedPhase, Phase
-from nershift.train.seeding import seed_torch
+from nershift.heads.base import Head, make_head
+from nershift.heads.initialise import carry_rows, is_all_rows
+from nershift.model import TaggingModel
+from nershift.registry import Registry
+from nershift.training.sampler import BatchSampler
+from nershift.training.seeding import seed_torch
+from nershift.training.stage import MixedStage, TrainingStage
 
-TARGET = "target"  # the key of the target's decoder
+if TYPE_CHECKING:
+    from nershift.methods.metacross.support import Support
+
+TARGET = "target"  # the key of the target's head
+METHODS = Registry["type[Method]"]("method", "nershift.methods", "nershift.methods")
+_Class = TypeVar("_Class", bound="type[Method]")
+
+
+def register(name: str, *aliases: str) -> Callable[[_Class], _Class]:
+    """Make a method known under ``name``; papers' own names for it may be aliases."""
+
+    def keep(cls: _Class) -> _Class:
+        cls.name = name
+        METHODS.register(name, *aliases)(cls)
+        return cls
+
+    return keep
 
 
 @dataclass(frozen=True)
@@ -79,16 +95,14 @@ class Method:
             )
         names = [c.name for c in sources]
         if len(set(names)) < len(names):
-            raise SetupError(
-                f"source names repeat: {', '.join(names)}", place="--source", expected="distinct names"
-            )
-        decoder = self.config.decoder
-        if decoder.same and decoder.start == "new":
+            raise SetupError(f"source names repeat: {', '.join(names)}", place="--source", expected="distinct names")
+        head = self.config.head
+        if head.same and head.start == "new":
             raise ConfigError(
-                "types that mean the same were given, but all rows of the target's decoder are to be new",
-                place="config.decoder.same",
-                expected="decoder.start carried",
-                fix="--set decoder.start=carried, or leave decoder.same away",
+                "types that mean the same were given, but all rows of the target's head are to be new",
+                place="config.head.same",
+                expected="head.start carried",
+                fix="--set head.start=carried, or leave head.same away",
             )
         self._check_moves()
         if self.setup.target is not None and self.uses_target_labels and not self.can_do_without:
@@ -105,7 +119,7 @@ class Method:
                 place="--target",
                 expected=f"labelled sentences, since method '{self.name}' learns from them",
                 fix="ask for more than 0 (--shots, --ratio), hold out less of a small corpus (--hold-out), or use a "
-                "method that does without target labels (d_shift)",
+                "method that does without target labels (source_only)",
             )
 
     def _check_moves(self) -> None:
@@ -123,27 +137,27 @@ class Method:
                 )
 
     def _check_same(self, known: Iterable[str]) -> None:
-        check_same(self.config.decoder.same, self.target_space.types, sorted(known), "config.decoder.same")
+        check_same(self.config.head.same, self.target_space.types, sorted(known), "config.head.same")
 
-    def pretrain(self) -> Phase | None:
+    def pretrain(self) -> TrainingStage | None:
         """Learn from the sources, without a look at the target."""
         return None
 
-    def train(self, start: TaggingModel | None) -> Phase | None:
-        """Learn the target, from ``start`` if there was a pre-training; the phase's model has a ``target`` decoder."""
+    def train(self, start: TaggingModel | None) -> TrainingStage | None:
+        """Learn the target, from ``start`` if there was a pre-training; the phase's model has a ``target`` head."""
         return None
 
     def finish(self, model: TaggingModel) -> TaggingModel:
-        """The model to deploy, with a decoder under ``target``."""
+        """The model to deploy, with a head under ``target``."""
         return model
 
-    def remarks(self) -> list[str]:
+    def run_notes(self) -> list[str]:
         """Sentences on choices that the user may not know of; they stand in ``metrics.json`` and in the report."""
         if not self._anew:
             return []
         return [
             f"The head started anew, although the source has {', '.join(self._anew)} too: with "
-            "--set decoder.start=carried it keeps what was learned of them, which may help when labels are few."
+            "--set head.start=carried it keeps what was learned of them, which may help when labels are few."
         ]
 
     def measures(self, model: TaggingModel) -> dict[str, Any]:
@@ -177,10 +191,10 @@ class Method:
 
     @property
     def target_space(self) -> LabelSpace:
-        return LabelSpace.of(self.setup.types or self.target.types, self.config.decoder.scheme)
+        return LabelSpace.of(self.setup.types or self.target.types, self.config.head.scheme)
 
     def source_space(self, corpus: Corpus) -> LabelSpace:
-        return corpus.label_space(self.config.decoder.scheme)
+        return corpus.label_space(self.config.head.scheme)
 
     @property
     def homogeneous(self) -> bool:
@@ -188,81 +202,83 @@ class Method:
         return len({self.source_space(c) for c in self.setup.sources}) == 1
 
     def source_keys(self) -> dict[str, str]:
-        """Corpus name → decoder key: one shared key where label spaces agree, else one a corpus."""
+        """Corpus name → head key: one shared key where label spaces agree, else one a corpus."""
         return {c.name: "shared" if self.homogeneous else c.name for c in self.setup.sources}
 
-    def new_decoder(self, space: LabelSpace, size: int, key: str) -> Decoder:
+    def new_head(self, space: LabelSpace, size: int, key: str) -> Head:
         seed_torch(self.config.seed, "decoder", key)
-        return make_decoder(self.config.decoder.kind, space, size)
+        return make_head(self.config.head.kind, space, size)
 
     def new_model(self, sentences: Iterable[Sentence], spaces: Mapping[str, LabelSpace]) -> TaggingModel:
         seed_torch(self.config.seed, "encoder")
         encoder = make_encoder(self.config.encoder, sentences)
-        return TaggingModel(encoder, {k: self.new_decoder(s, encoder.size, k) for k, s in spaces.items()})
+        return TaggingModel(encoder, {k: self.new_head(s, encoder.size, k) for k, s in spaces.items()})
 
     def source_model(self) -> TaggingModel:
-        """A fresh model with decoders for the sources."""
+        """A fresh model with heads for the sources."""
         keys = self.source_keys()
         spaces = {keys[c.name]: self.source_space(c) for c in self.setup.sources}
         return self.new_model([s for c in self.setup.sources for s in c.train], spaces)
 
-    def feed(self, model: TaggingModel, key: str, sentences: Sequence[Sentence], config: TrainConfig) -> Feed:
+    def sampler(
+        self, model: TaggingModel, key: str, sentences: Sequence[Sentence], config: TrainConfig
+    ) -> BatchSampler:
         if config.longest:
             sentences = [part for s in sentences for part in in_parts(s, config.longest)]
-        return Feed(model, key, sentences, config.batch_size, self.config.seed, swap=config.swap)
+        return BatchSampler(model, key, sentences, config.batch_size, self.config.seed, swap=config.swap)
 
-    def source_feeds(self, model: TaggingModel, config: TrainConfig) -> dict[str, Feed]:
+    def source_samplers(self, model: TaggingModel, config: TrainConfig) -> dict[str, BatchSampler]:
         keys = self.source_keys()
-        return {c.name: self.feed(model, keys[c.name], labels_of(c), config) for c in self.setup.sources}
+        return {c.name: self.sampler(model, keys[c.name], labels_of(c), config) for c in self.setup.sources}
 
     def source_dev(self) -> list[tuple[str, Sequence[Sentence]]]:
         keys = self.source_keys()
         return [(keys[c.name], c.splits["dev"]) for c in self.setup.sources if "dev" in c.splits]
 
-    def source_phase(self) -> Phase:
+    def source_stage(self) -> TrainingStage:
         """Plain supervised training on the sources, one batch of one corpus a step, selected on their dev splits."""
         model, config = self.source_model(), self.config.pretrain
-        feeds = self.source_feeds(model, config)
-        return MixedPhase("pretrain", model, config, feeds, self.config.seed, self.source_dev())
+        samplers = self.source_samplers(model, config)
+        return MixedStage("pretrain", model, config, samplers, self.config.seed, self.source_dev())
 
     def prepare_target(self, start: TaggingModel | None) -> TaggingModel:
-        """``start`` made ready for the target (its words, a decoder for its types), or a fresh model.
+        """``start`` made ready for the target (its words, a head for its types), or a fresh model.
 
-        A decoder of the very same label space is carried over; any other label space gets a new decoder, which
-        with ``decoder.start: carried`` has the rows of types that mean the same.
+        A head of the very same label space is carried over; any other label space gets a new head, which
+        with ``head.start: carried`` has the rows of types that mean the same.
         """
         if start is None:
             return self.new_model(self.target.train, {TARGET: self.target_space})
         seed_torch(self.config.seed, "words", TARGET)
         start.encoder.learn_words(sorted({t for s in self.target.train for t in s.tokens}))
-        same = [d for _, d in start.named_decoders() if d.space == self.target_space]
-        decoder = same[0] if same else self.new_decoder(self.target_space, start.encoder.size, TARGET)
-        if not same and self.config.decoder.start == "carried":
-            self._carry(start, decoder)
-        elif not same and is_all_rows(decoder):
-            theirs = {t for _, d in start.named_decoders() if type(d) is type(decoder) for t in d.space.types}
+        same = [d for _, d in start.named_heads() if d.space == self.target_space]
+        head = same[0] if same else self.new_head(self.target_space, start.encoder.size, TARGET)
+        if not same and self.config.head.start == "carried":
+            self._carry(start, head)
+        elif not same and is_all_rows(head):
+            theirs = {t for _, d in start.named_heads() if type(d) is type(head) for t in d.space.types}
             self._anew = sorted(same_types(self.target_space.types, sorted(theirs), {}))
-        return TaggingModel(start.encoder, {TARGET: decoder}).to(start.device)
+        return TaggingModel(start.encoder, {TARGET: head}).to(start.device)
 
-    def _carry(self, start: TaggingModel, decoder: Decoder) -> None:
-        """From the decoder of ``start`` with most types that mean the same as one of the target's."""
-        ours, given = self.target_space.types, self.config.decoder.same
-        known = [(d, d.space.types) for _, d in start.named_decoders() if type(d) is type(decoder)]
+    def _carry(self, start: TaggingModel, head: Head) -> None:
+        """From the head of ``start`` with most types that mean the same as one of the target's."""
+        ours, given = self.target_space.types, self.config.head.same
+        known = [(d, d.space.types) for _, d in start.named_heads() if type(d) is type(head)]
         self._check_same({t for _, types in known for t in types})
         found = []
         for old, types in known:
             origin = same_types(ours, types, {t: o for t, o in given.items() if o in types})
             found.append((len(origin), old, origin))
-        most, old, origin = max(found, key=lambda one: one[0], default=(0, decoder, {}))
+        most, old, origin = max(found, key=lambda one: one[0], default=(0, head, {}))
         if most:
-            carry_rows(decoder, old, origin)
+            carry_rows(head, old, origin)
 
-    def target_phase(self, start: TaggingModel | None) -> Phase:
+    def target_stage(self, start: TaggingModel | None) -> TrainingStage:
         """Plain supervised training on the target's labels, selected on its dev split."""
         model = self.prepare_target(start)
-        feed = self.feed(model, TARGET, self.target.train, self.config.train)
+        sampler = self.sampler(model, TARGET, self.target.train, self.config.train)
         dev = [(TARGET, self.target.splits.get("dev", ()))]
-        return Phase("train", model, self.config.train, {TARGET: feed}, self.config.seed, dev)
+        return TrainingStage("train", model, self.config.train, {TARGET: sampler}, self.config.seed, dev)
 
 
 def labels_of(source: Corpus) -> tuple[Sentence, ...]:

@@ -12,18 +12,18 @@ from torch import Tensor
 from nershift.data.raw import Joined, RawText
 from nershift.data.spans import Sentence
 from nershift.errors import SetupError
-from nershift.methods.base import TARGET, Method
-from nershift.methods.settings import PRESETS
-from nershift.nn.adversary import Discriminator, reverse
-from nershift.nn.model import Batch, TaggingModel
+from nershift.methods.adversary import Discriminator, reverse
+from nershift.methods.base import TARGET, Method, register
+from nershift.methods.presets import PRESETS
+from nershift.model import Batch, TaggingModel
 from nershift.text.counts import OutputWords
-from nershift.train.feed import Feed
-from nershift.train.phase import Backward, Phase
-from nershift.train.raw import RawFeed
-from nershift.train.seeding import seed_torch
+from nershift.training.raw_sampler import RawBatchSampler
+from nershift.training.sampler import BatchSampler
+from nershift.training.seeding import seed_torch
+from nershift.training.stage import Backward, TrainingStage
 
 
-class AdversarialPhase(Phase):
+class AdversarialStage(TrainingStage):
     """One batch of every domain a step; ``L_tr - λ L_dis`` for the encoder, ``L_dis`` for the discriminator.
 
     Feeds are numbered as domains in their order; batches without tags teach the adversary alone.
@@ -34,8 +34,8 @@ class AdversarialPhase(Phase):
     def __init__(self, *args: Any, weight: float, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.weight = weight
-        self.domains = {name: number for number, name in enumerate(self.feeds)}
-        self.steps_per_epoch = -(-sum(feed.per_epoch for feed in self.feeds.values()) // len(self.feeds))
+        self.domains = {name: number for number, name in enumerate(self.samplers)}
+        self.steps_per_epoch = -(-sum(sampler.per_epoch for sampler in self.samplers.values()) // len(self.samplers))
 
     def gradients(self, batches: Mapping[str, Batch], backward: Backward) -> dict[str, Tensor]:
         tagging, domain = list[Tensor](), list[Tensor]()
@@ -66,13 +66,13 @@ class DannOptions:
     vocabulary: int = 50_000  # words of raw text on disk that get vectors of their own
 
 
+@register("dann")
 class Dann(Method):
     """Unlabelled text of the target: raw text called ``target``, if given, and its train split.
 
-    Without target labels, the decoder of the sources is used on the target.
+    Without target labels, the head of the sources is used on the target.
     """
 
-    name = "dann"
     summary = "sources with a domain adversary that reads target text as well, then the target's labels"
     paper = "MetaNER §5.1.1 (DANN)"
     can_do_without = True
@@ -86,17 +86,15 @@ class Dann(Method):
             return
         if not self.homogeneous:
             raise SetupError(
-                "without target labels the decoder of the sources has to serve, and each has its own types",
+                "without target labels the head of the sources has to serve, and each has its own types",
                 place="--source",
                 expected="sources with one set of entity types",
                 fix="rename or drop types with a label map, or label some target sentences",
             )
         if not self._unlabelled():
-            raise SetupError(
-                "there is no text of the target to read", place="--raw", expected="--raw target=FILE"
-            )
+            raise SetupError("there is no text of the target to read", place="--raw", expected="--raw target=FILE")
 
-    def pretrain(self) -> Phase | None:
+    def pretrain(self) -> TrainingStage | None:
         if self.setup.target is None:
             return None  # without target text there is nothing to be adversarial about
         config, sources, seed = self.config.pretrain, self.setup.sources, self.config.seed
@@ -109,14 +107,14 @@ class Dann(Method):
             known = [Sentence.of(words)]
         model = self.new_model([*(s for c in sources for s in c.train), *known], spaces)
         add_discriminator(model, len(sources) + 1, self.options.hidden, seed)
-        feeds = {f"source {name}": feed for name, feed in self.source_feeds(model, config).items()}
-        feeds[TARGET] = (
-            RawFeed(model, TARGET, unlabelled, config.batch_size, seed)
+        samplers = {f"source {name}": sampler for name, sampler in self.source_samplers(model, config).items()}
+        samplers[TARGET] = (
+            RawBatchSampler(model, TARGET, unlabelled, config.batch_size, seed)
             if streamed
-            else Feed(model, TARGET, unlabelled, config.batch_size, seed, labelled=False)
+            else BatchSampler(model, TARGET, unlabelled, config.batch_size, seed, labelled=False)
         )
-        return AdversarialPhase(
-            "pretrain", model, config, feeds, seed, self.source_dev(), weight=self.options.weight
+        return AdversarialStage(
+            "pretrain", model, config, samplers, seed, self.source_dev(), weight=self.options.weight
         )
 
     def _unlabelled(self) -> Sequence[Sentence]:
@@ -127,10 +125,10 @@ class Dann(Method):
             return Joined([given, [s.with_spans(()) for s in own]])
         return [s.with_spans(()) for s in (*given, *own)]
 
-    def train(self, start: TaggingModel | None) -> Phase | None:
-        return self.target_phase(start) if self.target.splits.get("train") else None
+    def train(self, start: TaggingModel | None) -> TrainingStage | None:
+        return self.target_stage(start) if self.target.splits.get("train") else None
 
     def finish(self, model: TaggingModel) -> TaggingModel:
-        decoders = dict(model.named_decoders())
-        decoder = decoders.get(TARGET) or next(iter(decoders.values()))
-        return TaggingModel(model.encoder, {TARGET: decoder}).to(model.device)
+        heads = dict(model.named_heads())
+        head = heads.get(TARGET) or next(iter(heads.values()))
+        return TaggingModel(model.encoder, {TARGET: head}).to(model.device)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from nershift.methods.base import Method
-from nershift.methods.settings import PRESETS
-from nershift.nn.model import TaggingModel
-from nershift.train.phase import Phase
+from nershift.methods.base import Method, register
+from nershift.methods.presets import PRESETS
+from nershift.model import TaggingModel
+from nershift.training.stage import TrainingStage
 
 
+@register("finetune")
 class FineTune(Method):
-    name = "finetune"
-    summary = "source domains first (a decoder for each label space), then the target"
+    summary = "source domains first (a head for each label space), then the target"
     paper = "MetaNER §5.1.1 (FineTuning)"
     presets = PRESETS
     min_sources = 1
 
-    def pretrain(self) -> Phase:
-        return self.source_phase()
+    def pretrain(self) -> TrainingStage:
+        return self.source_stage()
 
-    def train(self, start: TaggingModel | None) -> Phase:
-        return self.target_phase(start)
+    def train(self, start: TaggingModel | None) -> TrainingStage:
+        return self.target_stage(start)

@@ -1,33 +1,33 @@
-"""Every domain a task: one encoder and a decoder each, trained together."""
+"""Every domain a task: one encoder and a head each, trained together."""
 
 from __future__ import annotations
 
-from nershift.methods.base import TARGET, Method, labels_of
-from nershift.methods.settings import PRESETS
-from nershift.nn.model import TaggingModel
-from nershift.train.phase import Phase
+from nershift.methods.base import TARGET, Method, labels_of, register
+from nershift.methods.presets import PRESETS
+from nershift.model import TaggingModel
+from nershift.training.stage import TrainingStage
 
 
+@register("multitask")
 class MultiTask(Method):
     """A step adds up the losses of one batch of every domain: a small target is seen as often as the rest."""
 
-    name = "multitask"
-    summary = "sources and target together: a shared encoder, a decoder for each corpus"
+    summary = "sources and target together: a shared encoder, a head for each corpus"
     paper = "MetaNER §5.1.1 (MultiTask)"
     presets = PRESETS
     min_sources = 1
 
-    def train(self, start: TaggingModel | None) -> Phase:
+    def train(self, start: TaggingModel | None) -> TrainingStage:
         config, sources = self.config.train, {f"source {c.name}": c for c in self.setup.sources}
         spaces = {TARGET: self.target_space} | {key: self.source_space(c) for key, c in sources.items()}
         text = [*self.target.train, *(s for c in self.setup.sources for s in c.train)]
         model = self.new_model(text, spaces)
-        feeds = {TARGET: self.feed(model, TARGET, self.target.train, config)}
-        feeds |= {key: self.feed(model, key, labels_of(c), config) for key, c in sources.items()}
+        samplers = {TARGET: self.sampler(model, TARGET, self.target.train, config)}
+        samplers |= {key: self.sampler(model, key, labels_of(c), config) for key, c in sources.items()}
         dev = [(TARGET, self.target.splits.get("dev", ()))]
         # An epoch is as many sentences as there are, whatever corpus they come from.
-        steps = -(-sum(feed.per_epoch for feed in feeds.values()) // len(feeds))
-        return Phase("train", model, config, feeds, self.config.seed, dev, steps_per_epoch=steps)
+        steps = -(-sum(sampler.per_epoch for sampler in samplers.values()) // len(samplers))
+        return TrainingStage("train", model, config, samplers, self.config.seed, dev, steps_per_epoch=steps)
 
     def finish(self, model: TaggingModel) -> TaggingModel:
-        return TaggingModel(model.encoder, {TARGET: model.decoder(TARGET)}).to(model.device)
+        return TaggingModel(model.encoder, {TARGET: model.head(TARGET)}).to(model.device)

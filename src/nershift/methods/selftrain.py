@@ -7,32 +7,28 @@ from dataclasses import dataclass
 
 from nershift.data.spans import Sentence
 from nershift.errors import ConfigError, SetupError
-from nershift.methods.base import TARGET
-from nershift.methods.d_shift import DShift
-from nershift.methods.settings import CROSSLM
+from nershift.methods.base import TARGET, register
+from nershift.methods.presets import CROSSLM
+from nershift.methods.source_only import DShift
 from nershift.methods.texts import TextMethod
-from nershift.nn.model import TaggingModel
-from nershift.train.phase import MixedPhase, Phase
-from nershift.train.seeding import seed_torch
+from nershift.model import TaggingModel
+from nershift.training.seeding import seed_torch
+from nershift.training.stage import MixedStage, TrainingStage
 
 _PRESETS = {"paper": CROSSLM}
 
 
 @dataclass(frozen=True)
 class SelfTrainOptions:
-    keep: float = (
-        0.5  # share of the sentences with predicted entities, the surest ones, that are learned from
-    )
+    keep: float = 0.5  # share of the sentences with predicted entities, the surest ones, that are learned from
     candidates: int = 20_000  # sentences of raw text that are labelled, evenly spread over it
 
 
+@register("selftrain")
 class SelfTrain(DShift, TextMethod):
     """A sentence is as sure as its least probable entity; one without entities teaches nothing here."""
 
-    name = "selftrain"
-    summary = (
-        "sources, then sources and raw target text with the model's own surest labels (no target labels)"
-    )
+    summary = "sources, then sources and raw target text with the model's own surest labels (no target labels)"
     paper = "CrossLM §4.4 (Self-Train)"
     presets = _PRESETS
     Options = SelfTrainOptions
@@ -42,17 +38,13 @@ class SelfTrain(DShift, TextMethod):
         if not 0 < self.options.keep <= 1:
             raise ConfigError(f"found {self.options.keep}", place="options.keep", expected="0 < keep <= 1")
         if self.setup.target is not None and not self.setup.pretrained and TARGET not in self.texts():
-            raise SetupError(
-                "there is no raw text of the target to label", place="--raw", expected="--raw target=FILE"
-            )
+            raise SetupError("there is no raw text of the target to label", place="--raw", expected="--raw target=FILE")
 
-    def train(self, start: TaggingModel | None) -> Phase:
+    def train(self, start: TaggingModel | None) -> TrainingStage:
         assert start is not None
         config = self.config.train
-        key = next(key for key, _ in start.named_decoders())
-        chosen = surest(
-            start.predict(key, self._candidates(), config.eval_batch_size, True), self.options.keep
-        )
+        key = next(key for key, _ in start.named_heads())
+        chosen = surest(start.predict(key, self._candidates(), config.eval_batch_size, True), self.options.keep)
         if not chosen:
             raise SetupError(
                 "the source model finds no entity in the target's raw text",
@@ -61,8 +53,8 @@ class SelfTrain(DShift, TextMethod):
             )
         seed_torch(self.config.seed, "words", TARGET)
         start.encoder.learn_words(sorted({t for s in chosen for t in s.tokens}))
-        feeds = self.source_feeds(start, config) | {TARGET: self.feed(start, key, chosen, config)}
-        return MixedPhase("train", start, config, feeds, self.config.seed, self.source_dev())
+        samplers = self.source_samplers(start, config) | {TARGET: self.sampler(start, key, chosen, config)}
+        return MixedStage("train", start, config, samplers, self.config.seed, self.source_dev())
 
     def _candidates(self) -> list[Sentence]:
         text = self.texts()[TARGET]

@@ -50,18 +50,18 @@ class TextMethod(Method):
             expected=f"one of: {', '.join(known)}",
         )
 
-    def check_source_decoder(self) -> None:
-        """Without target labels, one decoder of the sources has to serve."""
+    def check_source_head(self) -> None:
+        """Without target labels, one head of the sources has to serve."""
         sources = self.setup.sources
         if not sources or not self.homogeneous:
             found = "each of the sources has its own types" if sources else "there are no sources"
             raise SetupError(
-                f"without target labels, the decoder of the sources has to serve, and {found}",
+                f"without target labels, the head of the sources has to serve, and {found}",
                 place="--source",
                 expected="sources with one set of entity types",
                 fix="rename or drop types with a label map, or label some target sentences",
             )
 
-    def remarks(self) -> list[str]:
+    def run_notes(self) -> list[str]:
         texts = [t for t in self.setup.raw.values() if isinstance(t, RawText) and t.bad]
-        return [*super().remarks(), *(f"raw text {text.summary()}" for text in texts)]
+        return [*super().run_notes(), *(f"raw text {text.summary()}" for text in texts)]

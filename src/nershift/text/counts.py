@@ -54,9 +54,7 @@ class OutputWords:
         return len(self.frequencies)
 
     @classmethod
-    def of(
-        cls, texts: Mapping[str, Iterable[Sentence]], size: int = 50_000, min_count: int = 1
-    ) -> OutputWords:
+    def of(cls, texts: Mapping[str, Iterable[Sentence]], size: int = 50_000, min_count: int = 1) -> OutputWords:
         """The ``size`` most frequent words that some text has at least ``min_count`` times."""
         shares: dict[str, float] = {}
         boundary, unknown = 0.0, 0.0
@@ -64,9 +62,7 @@ class OutputWords:
             counts = WordCounts(limit=max(20 * size, 100_000))
             for sentence in text:
                 counts.add(sentence)
-            total = (
-                counts.tokens + counts.sentences
-            )  # each sentence predicts one boundary in either direction
+            total = counts.tokens + counts.sentences  # each sentence predicts one boundary in either direction
             boundary += counts.sentences / total
             kept = {word: n for word, n in counts.words.items() if n >= min_count}
             unknown += (counts.tokens - sum(kept.values())) / total
@@ -86,6 +82,4 @@ class OutputWords:
         array([3, 0, 2])
         """
         known = self._ids
-        return np.array(
-            [known.get(t) or known.get(without_digits(t), UNKNOWN) for t in tokens], dtype=np.int64
-        )
+        return np.array([known.get(t) or known.get(without_digits(t), UNKNOWN) for t in tokens], dtype=np.int64)

@@ -110,9 +110,7 @@ def _table(path: Path) -> npt.NDArray[np.float32]:
         with safe_open(path, "pt") as file:  # numpy knows no bfloat16
             names = [name for name in file.keys() if name.endswith(_TABLES)]  # noqa: SIM118 - not a dict
             if not names:
-                raise ConfigError(
-                    "no table of sub-words in it", place=str(path), expected=f"a tensor …{_TABLES[0]}"
-                )
+                raise ConfigError("no table of sub-words in it", place=str(path), expected=f"a tensor …{_TABLES[0]}")
             table: npt.NDArray[np.float32] = file.get_tensor(min(names, key=len)).float().numpy()
             return table
     except (OSError, SafetensorError) as error:

@@ -163,9 +163,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
                 if line:
                     yield number, line
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(
-            f"the gzipped file is broken ({error})", place=str(path), fix="fetch the file again"
-        ) from error
+        raise DataError(f"the gzipped file is broken ({error})", place=str(path), fix="fetch the file again") from error
     except OSError as error:
         raise DataError(
             f"the file cannot be read ({error.strerror or error})", place=str(path), fix="check the path"

@@ -170,9 +170,7 @@ def read_vectors(
     return Vectors(words, np.concatenate(blocks))
 
 
-def prune(
-    path: str | Path, words: Iterable[str], out: str | Path, problems: Problems | None = None
-) -> Coverage:
+def prune(path: str | Path, words: Iterable[str], out: str | Path, problems: Problems | None = None) -> Coverage:
     """Write the part of a vector file that the given words look up: for these words nothing changes.
 
     Rows are copied as text below a first line ``rows columns``. An ``out`` ending in ``.gz`` is gzipped.

@@ -73,9 +73,7 @@ def test_chinese_by_word_and_by_character(
     english: Corpus, settings: dict[str, Any], tmp_path: Path, by_character: bool
 ) -> None:
     target = chinese(by_character)
-    run = transfer(
-        "metacross", target, [english], out=tmp_path / "r", config=settings, quiet=True, report=False
-    )
+    run = transfer("metacross", target, [english], out=tmp_path / "r", config=settings, quiet=True, report=False)
     gold, found = run.predictions()
     assert [s.tokens for s in found] == [s.tokens for s in target.split("test")]
     assert [s.spans for s in gold] == [s.spans for s in target.split("test")]
@@ -96,13 +94,13 @@ def test_chinese_by_word_and_by_character(
 def test_a_dropped_type_is_nowhere_left(make_method: Make, english: Corpus, settings: dict[str, Any]) -> None:
     method = make_method("metacross", [english], chinese(True), settings=settings)
     method.check()
-    phase = method.pretrain()
-    assert phase.model.decoder("shared").space.types == ("LOC", "ORG", "PER")
-    support = phase.feed.support
+    stage = method.pretrain()
+    assert stage.model.head("shared").space.types == ("LOC", "ORG", "PER")
+    support = stage.sampler.support
     assert {span.label for s in support.sentences for span in s.spans} == {"LOC", "ORG", "PER"}
-    dutch = next(s for s in phase.feed.sentences if s.tokens[0] == "Dutch")
+    dutch = next(s for s in stage.sampler.sentences if s.tokens[0] == "Dutch")
     assert [span.label for span in dutch.spans] == ["ORG", "PER"]
-    assert {x.label for _, rows in phase.dev for s in rows for x in s.spans} == {"LOC", "ORG", "PER"}
+    assert {x.label for _, rows in stage.dev for s in rows for x in s.spans} == {"LOC", "ORG", "PER"}
 
 
 def _real(name: str) -> Corpus:
@@ -116,9 +114,7 @@ def _real(name: str) -> Corpus:
 
 @pytest.mark.parametrize("language", ["fr", "zh"])
 @pytest.mark.parametrize("method", ["direct", "metacross"])
-def test_the_tables_drop_misc_where_the_language_has_none(
-    make_method: Make, method: str, language: str
-) -> None:
+def test_the_tables_drop_misc_where_the_language_has_none(make_method: Make, method: str, language: str) -> None:
     assert set(WITHOUT_MISC) == {"fr", "zh"}
     target, source = _real(LANGUAGES[language]), _real("conll2003_en")
     config = dict(cell("metacross-table3", method, language, 1).config)

@@ -15,10 +15,10 @@ from nershift import Tagger
 from nershift.config import merge
 from nershift.data.corpus import Corpus
 from nershift.data.spans import Sentence
-from nershift.deploy.adaptive import Case, cases, share_changed
 from nershift.errors import CheckpointError, ConfigError, SetupError
 from nershift.run import pretrain, resolve, transfer
 from nershift.run_folder import Run
+from nershift.tagger.adaptive import Case, cases, share_changed
 
 pytest.importorskip("transformers")
 Make = Callable[..., Any]
@@ -50,9 +50,7 @@ def test_a_run_adapts_to_every_test_sentence(
 
 @pytest.fixture(scope="module")
 def trained(encoder: Path, make_corpus: MakeCorpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    config = merge(
-        small(encoder), {"pretrain": {"max_steps": 30, "epochs": 30}, "options": {"adapt_rate": 0.03}}
-    )
+    config = merge(small(encoder), {"pretrain": {"max_steps": 30, "epochs": 30}, "options": {"adapt_rate": 0.03}})
     out = tmp_path_factory.mktemp("trained") / "r"
     source, target = make_source(make_corpus), make_target(make_corpus)
     return transfer("metacross", target, [source], out=out, config=config, quiet=True, report=False).folder
@@ -96,12 +94,8 @@ def test_predict_with_adaptation(run: Run, tmp_path: Path) -> None:
     assert "neighbours" not in CliRunner().invoke(app, args).stdout
 
 
-def test_a_tagger_without_support_says_so(
-    make_corpus: MakeCorpus, tiny: dict[str, Any], tmp_path: Path
-) -> None:
-    run = transfer(
-        "in_domain", make_corpus("news"), out=tmp_path / "r", config=tiny, quiet=True, report=False
-    )
+def test_a_tagger_without_support_says_so(make_corpus: MakeCorpus, tiny: dict[str, Any], tmp_path: Path) -> None:
+    run = transfer("target_only", make_corpus("news"), out=tmp_path / "r", config=tiny, quiet=True, report=False)
     with pytest.raises(CheckpointError, match="no labelled sentences"):
         run.tagger().adaptive("Ada flew .")
 
@@ -128,9 +122,7 @@ def test_the_rate_is_chosen_on_the_dev_splits_of_the_sources(
 ) -> None:
     settings["options"] |= {"rule": "sgd", "adapt_rates": [1000.0, 1e-6]}  # the first ruins the model
     settings["pretrain"] |= {"max_steps": 30, "epochs": 30}
-    done = transfer(
-        "metacross", target, [source], out=tmp_path / "r", config=settings, quiet=True, report=False
-    )
+    done = transfer("metacross", target, [source], out=tmp_path / "r", config=settings, quiet=True, report=False)
     support = done.tagger().support
     assert support is not None
     assert support.settings.rule.rate == 1e-6
@@ -171,16 +163,12 @@ def test_one_pretraining_serves_several_targets(
     assert "test_adaptation" in made["metacross"].metrics
     assert "test_adaptation" not in made["metacross-few"].metrics
     assert made["metacross-few"].metrics["labelled"] == 5
-    whole = transfer(
-        "metacross", target, [source], out=tmp_path / "w", config=settings, quiet=True, report=False
-    )
+    whole = transfer("metacross", target, [source], out=tmp_path / "w", config=settings, quiet=True, report=False)
     assert whole.predictions()[1] == made["metacross"].predictions()[1]
 
 
 @pytest.mark.parametrize("method", ["direct", "direct-few"])
-def test_direct_transfer(
-    source: Corpus, target: Corpus, settings: dict[str, Any], tmp_path: Path, method: str
-) -> None:
+def test_direct_transfer(source: Corpus, target: Corpus, settings: dict[str, Any], tmp_path: Path, method: str) -> None:
     settings["options"] = {}
     run = transfer(method, target, [source], out=tmp_path / "r", config=settings, quiet=True, report=False)
     assert run.tagger().types == ("person", "place")
@@ -197,9 +185,7 @@ def test_types_that_the_target_lacks_need_a_rule(
             transfer(method, target, [source], out=tmp_path / method, config=given, quiet=True)
         assert "options.labels.place=O" in error.value.fix
         drop = merge(given, {"options": {"labels": {"place": "O"}}})
-        run = transfer(
-            method, target, [source], out=tmp_path / f"{method}2", config=drop, quiet=True, report=False
-        )
+        run = transfer(method, target, [source], out=tmp_path / f"{method}2", config=drop, quiet=True, report=False)
         assert run.tagger().types == ("person",)
     keep = merge(settings, {"options": {"labels": {"place": "place"}, "adapt": False}})
     run = transfer("metacross", target, [source], out=tmp_path / "k", config=keep, quiet=True, report=False)
@@ -211,7 +197,7 @@ def test_types_that_the_target_lacks_need_a_rule(
     ("over", "found"),
     [
         ({"encoder": {"kind": "recurrent"}}, "recurrent encoder"),
-        ({"decoder": {"kind": "crf"}}, "crf decoder"),
+        ({"head": {"kind": "crf"}}, "crf decoder"),
         ({"options": {"mask_rate": 1.5}}, "1.5"),
         ({"options": {"neighbours": 0}}, "found 0"),
         ({"options": {"decay": 0.1}}, "no decay"),
@@ -240,4 +226,4 @@ def test_presets_hold_what_the_paper_says() -> None:
     assert paper.encoder.transformer.freeze_layers == 3
     assert released.encoder.transformer.freeze_layers == 4
     assert released.pretrain.optimizer == "bertadam"
-    assert paper.decoder.scheme == "BIO"
+    assert paper.head.scheme == "BIO"

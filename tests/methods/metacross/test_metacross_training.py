@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 import torch
-from looped import run_loop
 from torch import Tensor
 
+from looped import run_loop
 from nershift.config import merge
 from nershift.data.corpus import Corpus
 from nershift.errors import ConfigError
+from nershift.methods.metacross.stage import PseudoTaskStage
+from nershift.methods.metacross.task_sampler import hide
 from nershift.run import transfer
-from nershift.train.journal import Journal
-from nershift.train.loop import Interrupted
-from nershift.train.pseudo_tasks import PseudoTaskPhase
-from nershift.train.task_feed import hide
+from nershift.training.logger import TrainLogger
+from nershift.training.loop import Interrupted
 from tiny_encoders import make_encoder_folder
 
 pytest.importorskip("transformers")
@@ -41,33 +41,33 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def make(make_method: Make, make_corpus: Make, settings: dict[str, Any]) -> Make:
     source = make_corpus("news", train=30, dev=8, test=0)
 
-    def phase(over: Any = None) -> PseudoTaskPhase:
+    def stage(over: Any = None) -> PseudoTaskStage:
         made = make_method("metacross", [source], settings=merge(settings, over or {})).pretrain()
-        assert isinstance(made, PseudoTaskPhase)
+        assert isinstance(made, PseudoTaskStage)
         return made
 
-    return phase
+    return stage
 
 
-def gradients(phase: PseudoTaskPhase, step: int = 0) -> dict[str, Tensor]:
-    phase.model.eval()  # no dropout, whose masks differ between a batch and its halves
-    phase.model.zero_grad()
-    phase.gradients(phase.draw(step, 0, 1), Tensor.backward)
-    return {n: p.grad.clone() for n, p in phase.model.named_parameters() if p.grad is not None}
+def gradients(stage: PseudoTaskStage, step: int = 0) -> dict[str, Tensor]:
+    stage.model.eval()  # no dropout, whose masks differ between a batch and its halves
+    stage.model.zero_grad()
+    stage.gradients(stage.draw(step, 0, 1), Tensor.backward)
+    return {n: p.grad.clone() for n, p in stage.model.named_parameters() if p.grad is not None}
 
 
-def short_of_memory(phase: PseudoTaskPhase, room: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def short_of_memory(stage: PseudoTaskStage, room: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Let groups of more than ``room`` tasks fail in the middle; returns the sizes that are tried."""
-    tried, whole = list[int](), PseudoTaskPhase._queries_after_steps
+    tried, whole = list[int](), PseudoTaskStage._queries_after_steps
 
-    def short(self: PseudoTaskPhase, query: Any, support: Any) -> Tensor:
+    def short(self: PseudoTaskStage, query: Any, support: Any) -> Tensor:
         tried.append(len(query))
         loss = whole(self, query, support)
         if len(query) > room:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return loss
 
-    monkeypatch.setattr(PseudoTaskPhase, "_queries_after_steps", short)
+    monkeypatch.setattr(PseudoTaskStage, "_queries_after_steps", short)
     return tried
 
 
@@ -75,9 +75,9 @@ def short_of_memory(phase: PseudoTaskPhase, room: int, monkeypatch: pytest.Monke
 def test_the_meta_batch_halves_itself(make: Make, monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
     over = {"options": {"rule": rule, "batched": "always"}}
     expected = [gradients(make(over), step) for step in range(2)]
-    phase = make(over)
-    tried = short_of_memory(phase, 2, monkeypatch)
-    found = [gradients(phase, step) for step in range(2)]
+    stage = make(over)
+    tried = short_of_memory(stage, 2, monkeypatch)
+    found = [gradients(stage, step) for step in range(2)]
     assert tried == [8, 4, 2, 2, 4, 2, 2, *[2] * 4]  # what was learned of memory in one step serves the next
     for a, b in zip(found, expected, strict=True):
         assert set(a) == set(b)
@@ -86,10 +86,10 @@ def test_the_meta_batch_halves_itself(make: Make, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_task_that_does_not_fit(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    phase = make()
-    short_of_memory(phase, 0, monkeypatch)
+    stage = make()
+    short_of_memory(stage, 0, monkeypatch)
     with pytest.raises(ConfigError, match="one task do not fit") as error:
-        gradients(phase)
+        gradients(stage)
     assert error.value.place == "options.memory"
 
 
@@ -97,7 +97,7 @@ def test_other_errors_are_not_taken_for_short_memory(make: Make, monkeypatch: py
     def broken(*_: Any) -> Tensor:
         raise RuntimeError("shapes do not match")
 
-    monkeypatch.setattr(PseudoTaskPhase, "_queries_after_steps", broken)
+    monkeypatch.setattr(PseudoTaskStage, "_queries_after_steps", broken)
     with pytest.raises(RuntimeError, match="shapes"):
         gradients(make())
 
@@ -120,9 +120,9 @@ def test_meta_gradients_in_half_precision(make: Make, rule: str, batched: str) -
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_hiding_in_ready_features_is_preparing_with_masks(make: Make, whole: bool) -> None:
-    phase = make()
-    encoder = phase.model.encoder
-    sentences = [s.tokens for s in phase.feed.sentences]
+    stage = make()
+    encoder = stage.model.encoder
+    sentences = [s.tokens for s in stage.sampler.sentences]
     sentences.append(tuple(["Ada", "flew", "from", "Leeds", "to", "Porto", "."] * 5))  # several windows
     for n, tokens in enumerate(sentences):
         hidden = {i for i in range(len(tokens)) if (i + n) % 3 == 0} | {len(tokens) - 1}
@@ -152,8 +152,8 @@ def test_training_learns(make_corpus: Make, settings: dict[str, Any], tmp_path: 
     config = merge(settings, {"pretrain": {"max_steps": 96, "epochs": 12, "precision": "bf16"}})
     config = merge(config, {"options": {"adapt_rates": [0.01, 0.1], "adapt_precision": "bf16"}})
     run = transfer("metacross", target, [source], out=tmp_path / "r", config=config, quiet=True, report=False)
-    with Journal(run.folder, quiet=True) as journal:
-        told = [e for e in journal.entries() if e["phase"] == "pretrain"]
+    with TrainLogger(run.folder, quiet=True) as logger:
+        told = [e for e in logger.entries() if e["phase"] == "pretrain"]
     assert told[-1]["loss"] < 0.8 * told[0]["loss"]
     assert run.metrics["phases"]["pretrain"]["dev_f1"] > 0.4 > told[0]["dev_f1"]
     assert run.metrics["test_adaptation"]["rate"] in (0.01, 0.1)

@@ -38,9 +38,7 @@ GENRES = {
 TYPES = ("FAC", "GPE", "LOC", "ORG", "PER", "VEH", "WEA")
 _VERSIONS = ("timex2norm", "adj", "fp1", "fp2")  # the final annotation first
 _MARKUP = re.compile(r"<[^<>]*>|&(?:amp|lt|gt|quot|apos|#\d+);")
-_HEADERS = frozenset(
-    ["DOCID", "DOCTYPE", "DOCNO", "DATETIME", "DATE_TIME", "DATE", "ENDTIME", "END_TIME", "POSTDATE"]
-)
+_HEADERS = frozenset(["DOCID", "DOCTYPE", "DOCNO", "DATETIME", "DATE_TIME", "DATE", "ENDTIME", "END_TIME", "POSTDATE"])
 
 Part = Literal["extent", "head"]
 
@@ -111,9 +109,7 @@ def _files(path: Path, genre: str) -> list[Path]:
 def read_document(sgm: Path, problems: Problems, *, part: Part = "extent") -> tuple[list[Sentence], int]:
     """Sentences of one document, and how many outer mentions were left out."""
     text, position, ranges = _strip(read_text(sgm, problems))
-    mentions = _mentions(
-        sgm.with_name(sgm.name.removesuffix(".sgm") + ".apf.xml"), position, text, part, problems
-    )
+    mentions = _mentions(sgm.with_name(sgm.name.removesuffix(".sgm") + ".apf.xml"), position, text, part, problems)
     kept = innermost(mentions)
     made = split_document(text, kept, ranges, str(sgm), problems, split_hyphens=True)
     return made, len(mentions) - len(kept)
@@ -122,7 +118,7 @@ def read_document(sgm: Path, problems: Problems, *, part: Part = "extent") -> tu
 def _strip(source: str) -> tuple[str, list[int], list[tuple[int, int]]]:
     """Text without markup, where each annotated offset lies in it, and its sentences.
 
-    Offsets of the annotation count the characters left when the tags are taken out, line feeds included and
+    Offsets of the annotation count the characters left when the tags are taken out, line samplers included and
     ``&amp;`` as five; the text has the character it stands for.
     """
     source = source.replace("\r\n", "\n")
@@ -165,13 +161,9 @@ def _mentions(path: Path, position: list[int], text: str, part: Part, problems: 
     try:
         root = ElementTree.parse(path).getroot()
     except FileNotFoundError:
-        raise DataError(
-            "the annotation file is missing", place=str(path), fix="copy it beside the .sgm file"
-        ) from None
+        raise DataError("the annotation file is missing", place=str(path), fix="copy it beside the .sgm file") from None
     except ElementTree.ParseError as error:
-        raise DataError(
-            f"not well-formed XML ({error})", place=str(path), fix="copy the file again"
-        ) from None
+        raise DataError(f"not well-formed XML ({error})", place=str(path), fix="copy the file again") from None
     found = []
     for entity in root.iter("entity"):
         label = entity.get("TYPE", "")

@@ -43,9 +43,7 @@ def align(
         first = bisect.bisect_right(ends, span.start)
         last = bisect.bisect_left(starts, span.end)  # one past the last token touched
         if first >= last:
-            problems.add(
-                _left_out("empty span", where, f"{_name(span)} covers no token", "at least one token")
-            )
+            problems.add(_left_out("empty span", where, f"{_name(span)} covers no token", "at least one token"))
             continue
         if span.start > starts[first] or span.end < ends[last - 1]:
             grown = text[starts[first] : ends[last - 1]]
@@ -70,9 +68,7 @@ def within(text: str, spans: Iterable[CharSpan], place: str, problems: Problems)
     for span in spans:
         if span.start >= span.end:
             problems.add(
-                _left_out(
-                    "empty span", span.place or place, f"{_name(span)} is empty", "start smaller than end"
-                )
+                _left_out("empty span", span.place or place, f"{_name(span)} is empty", "start smaller than end")
             )
         elif span.start < 0 or span.end > len(text):
             problems.add(
@@ -92,9 +88,7 @@ def flat(spans: Sequence[tuple[Span, str]], problems: Problems) -> tuple[Span, .
     """Sorted spans without overlap: of two that overlap the longer stays, of two equal ones the first."""
     kept: list[Span] = []
     for span, where in sorted(spans, key=lambda item: (item[0].start - item[0].end, item[0].start)):
-        at = (
-            bisect.bisect_left(kept, span.end, key=lambda k: k.start) - 1
-        )  # last kept span that starts before its end
+        at = bisect.bisect_left(kept, span.end, key=lambda k: k.start) - 1  # last kept span that starts before its end
         if at < 0 or kept[at].end <= span.start:
             bisect.insort(kept, span)
             continue
@@ -158,9 +152,7 @@ def split_document(
         offsets = tokenize(piece, split_hyphens=split_hyphens)
         made.append(align(piece, moved, f"{place}:{line}", problems, offsets))
     for span in rest:
-        problems.add(
-            _left_out("empty span", span.place or place, f"{_name(span)} covers no token", "a sentence")
-        )
+        problems.add(_left_out("empty span", span.place or place, f"{_name(span)} covers no token", "a sentence"))
     return made
 
 

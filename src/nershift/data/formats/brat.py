@@ -140,9 +140,7 @@ def write(path: Path, sentences: Iterable[Sentence]) -> None:
                     fix="rename the type with a label map",
                 )
             quoted = text[span.start : span.end]
-            entities.append(
-                f"T{len(entities) + 1}\t{span.label} {at + span.start} {at + span.end}\t{quoted}\n"
-            )
+            entities.append(f"T{len(entities) + 1}\t{span.label} {at + span.start} {at + span.end}\t{quoted}\n")
         lines.append(text + "\n")
         at += len(text) + 1
     write_text(target.with_suffix(".txt"), "".join(lines))

@@ -33,14 +33,10 @@ def read(
     with ``# `` and has no tag is a comment.
     """
     lines = lines_of(read_text(path, problems))
-    return sentences_from_tags(
-        _blocks(path, lines, token_column, tag_column, problems), str(path), problems, scheme
-    )
+    return sentences_from_tags(_blocks(path, lines, token_column, tag_column, problems), str(path), problems, scheme)
 
 
-def _blocks(
-    path: Path, lines: Sequence[str], token_column: int, tag_column: int, problems: Problems
-) -> list[Block]:
+def _blocks(path: Path, lines: Sequence[str], token_column: int, tag_column: int, problems: Problems) -> list[Block]:
     blocks: list[Block] = []
     tokens: list[str] = []
     tags: list[str] = []
@@ -62,12 +58,7 @@ def _blocks(
                 tokens, tags, numbers = [], [], []
             bordered = False
             continue
-        if (
-            parts[0] == BORDER
-            and not tokens
-            and not bordered
-            and (len(parts) == 1 or parts[-1] in _BORDER_TAGS)
-        ):
+        if parts[0] == BORDER and not tokens and not bordered and (len(parts) == 1 or parts[-1] in _BORDER_TAGS):
             documents += 1
             bordered = True
             continue

@@ -82,10 +82,7 @@ def write(path: Path, sentences: Iterable[Sentence]) -> None:
     for sentence in sentences:
         words, spaces, where = _words(sentence)
         doc = spacy.tokens.Doc(vocab, words=words, spaces=spaces)
-        ents = [
-            spacy.tokens.Span(doc, where[s.start], where[s.end - 1] + 1, label=s.label)
-            for s in sentence.spans
-        ]
+        ents = [spacy.tokens.Span(doc, where[s.start], where[s.end - 1] + 1, label=s.label) for s in sentence.spans]
         doc.set_ents(ents, default="outside")
         docs.add(doc)
     write_bytes(path, docs.to_bytes())

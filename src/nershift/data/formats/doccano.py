@@ -16,9 +16,7 @@ def read(path: Path, problems: Problems) -> list[Sentence]:
     made = []
     for place, record in read_records(path, problems):
         # Some versions export the text as "data".
-        text = text_of(
-            record, place, problems, "data" if "data" in record and "text" not in record else "text"
-        )
+        text = text_of(record, place, problems, "data" if "data" in record and "text" not in record else "text")
         if text is None:
             continue
         items = record.get("entities", record.get("label", record.get("labels")))

@@ -1,4 +1,4 @@
-"""Bytes in and out: UTF-8 text, gzip by suffix, line feeds as the only line ends, atomic writes."""
+"""Bytes in and out: UTF-8 text, gzip by suffix, line samplers as the only line ends, atomic writes."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def head_of(path: Path, size: int = 1 << 16) -> str:
 
 
 def lines_of(text: str) -> list[str]:
-    """Split at line feeds only: U+2028, U+0085 and the like are ordinary characters inside a token."""
+    """Split at line samplers only: U+2028, U+0085 and the like are ordinary characters inside a token."""
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()

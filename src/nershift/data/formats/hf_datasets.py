@@ -76,9 +76,7 @@ def _sentences(table: Any, place: str, problems: Problems) -> list[Sentence]:
                 )
             )
             continue
-        blocks.append(
-            Block(list(tokens), _tag_names(tags, names, f"{place}:{number}"), [number] * len(tokens))
-        )
+        blocks.append(Block(list(tokens), _tag_names(tags, names, f"{place}:{number}"), [number] * len(tokens)))
     return sentences_from_tags(blocks, place, problems)
 
 

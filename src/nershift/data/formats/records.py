@@ -24,9 +24,7 @@ def read_records(path: Path, problems: Problems) -> Iterator[tuple[str, Record]]
     seen: dict[str, str] = {}
     for place, record in _parse(path, text, problems):
         if not isinstance(record, dict):
-            problems.add(
-                _bad_record(place, f"a JSON {type(record).__name__} in place of a record", "a JSON object")
-            )
+            problems.add(_bad_record(place, f"a JSON {type(record).__name__} in place of a record", "a JSON object"))
             continue
         if record.get("id") is not None:
             key = json.dumps(record["id"], sort_keys=True)

@@ -49,9 +49,7 @@ FORMATS: dict[str, Format] = {
     "docbin": Format((".spacy",), docbin.read, docbin.write),
     "brat": Format((".ann",), brat.read, brat.write),
     "doccano": Format((".doccano.jsonl",), doccano.read, doccano.write),
-    "argilla": Format(
-        (".argilla.jsonl", ".json"), argilla.read, argilla.write, frozenset(), frozenset(["reviewed"])
-    ),
+    "argilla": Format((".argilla.jsonl", ".json"), argilla.read, argilla.write, frozenset(), frozenset(["reviewed"])),
     "datasets": Format((), hf_datasets.read, hf_datasets.write, frozenset(), _SCHEME),
     "ace2005": Format((".apf.xml", ".sgm"), ace2005.read),
     "raw": Format((".raw", ".raw.txt"), plain.read_raw, plain.write_raw, labelled=False),
@@ -236,9 +234,7 @@ def write_sentences(
             fix="choose one of these",
         )
     if scheme is not None and "scheme" not in known.write_options:
-        raise ConfigError(
-            f"format '{name}' has spans, not tags: it has no scheme", fix="leave the scheme away"
-        )
+        raise ConfigError(f"format '{name}' has spans, not tags: it has no scheme", fix="leave the scheme away")
     options: dict[str, Any] = {"scheme": scheme} if scheme is not None else {}
     if "reviewed" in known.write_options:
         options["reviewed"] = reviewed

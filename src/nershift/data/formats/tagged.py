@@ -176,9 +176,7 @@ def _report_illegal(
         )
 
 
-def _illegal_tags(
-    blocks: Sequence[Block], illegal: set[tuple[str, str]]
-) -> Iterator[tuple[int, str, tuple[str, str]]]:
+def _illegal_tags(blocks: Sequence[Block], illegal: set[tuple[str, str]]) -> Iterator[tuple[int, str, tuple[str, str]]]:
     """Line, description and neighbours of each tag that may not stand where it does."""
     for block in blocks:
         if _has_entity(block.tags):

@@ -1,0 +1,101 @@
+"""Both directions of a recurrent layer over sentences of different lengths, by whichever way the device runs fast."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from nershift.encoders.packing import Packing
+
+_WEIGHTS = 4  # of a direction: from input, from state, and a bias of each
+
+
+def bidirectional(layer: nn.RNNBase, x: Tensor, lengths: Tensor) -> Tensor:
+    """States ``[B, L, 2 · hidden]`` of inputs ``[B, L, F]``; zero under padding.
+
+    ``lengths [B]`` are on the CPU, or with ``x`` where its device has :func:`fast_kernels`.
+    """
+    if fast_kernels(x):
+        kind = "lstm" if isinstance(layer, nn.LSTM) else "gru"
+        weights = [w for w in layer._flat_weights if w is not None]
+        return padded_states(kind, weights, x, lengths, layer.training)
+    packing = Packing.of(lengths, x)
+    return packing.unpack(layer(packing.pack(x))[0].data)
+
+
+def fast_kernels(x: Tensor) -> bool:
+    """Whether cuDNN's kernels for padded batches may be used.
+
+    They round more than those for packed batches even without TF32, so whoever turns
+    TF32 off, to take differences of gradients for one, gets the others.
+    """
+    return x.is_cuda and torch.backends.cudnn.allow_tf32
+
+
+def padded_states(kind: str, weights: Sequence[Tensor], x: Tensor, lengths: Tensor, training: bool) -> Tensor:
+    """As :func:`bidirectional`, each direction by itself and padding included.
+
+    cuDNN runs a packed batch as a kernel for each time step and product, but a padded one of a small layer as a few:
+    much faster where launching kernels is what takes the time.
+    Padding comes after the words for one direction; for the other, sentences are turned round within their lengths.
+    """
+    _expect_compaction()
+    turned, mask = turns(lengths, x.shape[1])
+    turned = turned.to(x.device, non_blocking=True)  # [B · L]
+    mask = mask.to(x.device, non_blocking=True)  # [B, L, 1]
+    for at in range(0, len(weights), 2 * _WEIGHTS):
+        ahead, back = weights[at : at + _WEIGHTS], weights[at + _WEIGHTS : at + 2 * _WEIGHTS]
+        forward = _one_way(kind, ahead, x, training)
+        backward = _turn(_one_way(kind, back, _turn(x, turned), training), turned)
+        x = torch.cat([forward, backward], -1) * mask  # [B, L, 2 · hidden]
+    return x
+
+
+@cache
+def _expect_compaction() -> None:
+    """The weights of one direction are not one piece of memory; gathering them costs a few copies, as planned."""
+    warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
+
+
+def turns(lengths: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """Where each token of a padded batch stands when its sentence is turned round, ``[B · L]``, and the mask."""
+    if lengths.is_cuda:  # the same by the device itself, which a recorded step has to do
+        return _turns_there(lengths, width)
+    found, place = lengths.numpy()[:, None], np.arange(width)
+    inside = place < found  # [B, L]
+    rows = np.arange(len(found))[:, None] * width
+    turned = np.where(inside, found - 1 - place, place) + rows
+    return torch.from_numpy(turned.reshape(-1)), torch.from_numpy(inside[..., None].astype(np.float32))
+
+
+def _turns_there(lengths: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    found, place = lengths[:, None], torch.arange(width, device=lengths.device)
+    inside = place < found  # [B, L]
+    rows = torch.arange(len(lengths), device=lengths.device)[:, None] * width
+    return (torch.where(inside, found - 1 - place, place) + rows).flatten(), inside[..., None].float()
+
+
+def _turn(x: Tensor, turned: Tensor) -> Tensor:
+    return x.flatten(0, 1).index_select(0, turned).view(x.shape)
+
+
+def _one_way(kind: str, weights: Sequence[Tensor], x: Tensor, training: bool) -> Tensor:
+    zeros = x.new_zeros(1, len(x), weights[1].shape[1])
+    settings = (
+        True,
+        1,
+        0.0,
+        training,
+        False,
+        True,
+    )  # biases, one layer, no dropout, one direction, batch first
+    if kind == "lstm":
+        states: Tensor = torch._VF.lstm(x, (zeros, zeros), list(weights), *settings)[0]
+    else:
+        states = torch._VF.gru(x, zeros, list(weights), *settings)[0]
+    return states

@@ -1,0 +1,152 @@
+"""Words + characters → BiGRU or BiLSTM: the CNN-BiGRU encoder of MetaNER (eqs. 4-7) and its relatives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from nershift.backend.lookup import look_up
+from nershift.config import EncoderConfig, build, to_dict
+from nershift.encoders.base import Encoder, register
+from nershift.encoders.birnn import bidirectional
+from nershift.encoders.chars import CharCNN
+from nershift.encoders.subword_table import SubwordTable
+from nershift.encoders.words import WordTable, row_name
+from nershift.text.counts import BOUNDARY
+from nershift.text.rounding import Rounding
+from nershift.text.word_cache import Vocabulary, WordCache
+
+Words = WordTable | SubwordTable
+
+
+@register("recurrent")
+class RecurrentEncoder(Encoder):
+    """``words`` holds the word vectors, ``characters`` the alphabet seen when the encoder was made."""
+
+    def __init__(self, config: EncoderConfig, words: Words, characters: Vocabulary) -> None:
+        super().__init__()
+        self.config = config
+        self.words = words
+        self.characters = characters
+        self.chars = CharCNN(config.chars, len(characters)) if config.chars.use else None
+        width = words.size + (self.chars.size if self.chars else 0)
+        cell = {"gru": nn.GRU, "lstm": nn.LSTM}[config.recurrent.cell]
+        self.recurrent = cell(
+            width, config.recurrent.size, config.recurrent.layers, batch_first=True, bidirectional=True
+        )
+        self.input_dropout = nn.Dropout(config.input_dropout)
+        self.dropout = nn.Dropout(config.dropout)
+        self.size = 2 * config.recurrent.size
+        self.rounding: Rounding | None = None
+        self.forget()
+
+    def forget(self) -> None:
+        if isinstance(self.words, SubwordTable):
+            self.words.forget()
+        self.word_cache = WordCache(self.words.vocabulary, self.characters, self.config.chars.max_length)
+
+    def prepare(self, tokens: Sequence[str]) -> np.ndarray:
+        return np.array(self.word_cache.numbers(tokens), dtype=np.int64)
+
+    def collate(self, items: Sequence[np.ndarray]) -> dict[str, Tensor]:
+        return gather(items, self.word_cache, self.rounding)
+
+    def embed(self, rows: Tensor, chars: Tensor, where: Tensor) -> Tensor:
+        """Input features ``[B, L, F]`` of the recurrent layer, computed once a distinct word."""
+        parts = [look_up(self.words(rows), where)]
+        if self.chars is not None:
+            parts.append(self.dropout(look_up(self.chars(chars), where)))
+        return self.input_dropout(torch.cat(parts, -1))
+
+    def contextualise(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """Recurrent states ``[B, L, size]`` of input features ``[B, L, F]``; zero under padding."""
+        return self.dropout(bidirectional(self.recurrent, x, lengths))
+
+    def forward(self, **inputs: Tensor) -> Tensor:
+        x = self.embed(inputs["rows"], inputs["chars"], inputs["where"])
+        return self.contextualise(x, inputs["lengths"])
+
+    def word_parameters(self) -> list[nn.Parameter]:
+        return list(self.words.parameters())
+
+    def learn_words(self, words: Iterable[str]) -> None:
+        words = list(words)
+        known = self.words.vocabulary.index
+        self.words.learn(row_name(w, self.config.words.lower, known) for w in words)
+        self.characters.extend(sorted({c for w in words for c in w}))
+        if self.chars is not None:
+            self.chars.grow(len(self.characters))
+        self.forget()
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "config": to_dict(self.config),
+            "words": self.words.describe(),
+            "characters": self.characters.words[2:],
+        }
+
+    def save_files(self, folder: str) -> None:
+        if isinstance(self.words, SubwordTable):
+            self.words.save_files(folder)
+
+    @classmethod
+    def rebuild(cls, description: Mapping[str, Any], folder: str) -> RecurrentEncoder:
+        config = build(EncoderConfig, description["config"], f"{folder}/model.json")
+        words: Words
+        if description["words"].get("kind") == "subwords":
+            words = SubwordTable.rebuild(description["words"], folder)
+        else:
+            words = WordTable.rebuild(description["words"])
+        return cls(config, words, Vocabulary(description["characters"]))
+
+
+def gather(items: Sequence[np.ndarray], word_cache: WordCache, rounding: Rounding | None = None) -> dict[str, Tensor]:
+    """Tensors of a batch from the numbers that ``word_cache`` gave the words of each sentence."""
+    lengths = np.array([len(item) for item in items])
+    flat = np.concatenate(items)
+    forms, where = np.unique(flat, return_inverse=True)  # [U], [tokens]
+    rows, chars = word_cache.look_up(forms, rounding)  # [U], [U, W]
+    width = int(lengths.max())
+    if rounding is not None:
+        width = rounding.up(width, rounding.length)
+    mask = torch.from_numpy(np.arange(width) < lengths[:, None])  # [B, L]
+    padded = torch.zeros(mask.shape, dtype=torch.long)
+    padded[mask] = torch.from_numpy(where.reshape(-1))
+    return {
+        "rows": rows,
+        "chars": chars,
+        "where": padded,
+        "mask": mask,
+        "lengths": torch.from_numpy(lengths),
+    }
+
+
+def alike(batches: Sequence[Mapping[str, Tensor]]) -> list[dict[str, Tensor]]:
+    """Inputs of several batches, as :func:`gather` makes them, padded to the widest on every axis."""
+    forms, letters = (max(inputs["chars"].shape[axis] for inputs in batches) for axis in (0, 1))
+    length = max(inputs["mask"].shape[1] for inputs in batches)
+    made = []
+    for inputs in batches:
+        more, short = length - inputs["mask"].shape[1], forms - len(inputs["rows"])
+        padded = {
+            "rows": wider(inputs["rows"], (0, short)),
+            "chars": wider(inputs["chars"], (0, letters - inputs["chars"].shape[1], 0, short)),
+            "where": wider(inputs["where"], (0, more)),
+            "mask": wider(inputs["mask"], (0, more)),
+            "lengths": inputs["lengths"],
+        }
+        if "words" in inputs:
+            padded["words"] = wider(inputs["words"], (0, more), value=BOUNDARY)
+        made.append(padded)
+    return made
+
+
+def wider(x: Tensor, by: tuple[int, ...], value: int = 0) -> Tensor:
+    """:func:`~torch.nn.functional.pad`, without a copy where there is nothing to add."""
+    return pad(x, by, value=value) if any(by) else x

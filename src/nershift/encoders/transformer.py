@@ -1,0 +1,207 @@
+"""Any transformers encoder: first sub-word of each word, long sentences in windows, characters beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from nershift.backend.lookup import look_up
+from nershift.config import EncoderConfig, build, to_dict
+from nershift.encoders.attention import padding, positions_where_the_weights_are, steady_kernels
+from nershift.encoders.base import Encoder, register
+from nershift.encoders.chars import CharCNN
+from nershift.errors import ConfigError, MissingExtraError
+from nershift.text.rounding import Rounding
+from nershift.text.subwords import Frame, Pieces, pad_windows
+from nershift.text.word_cache import Vocabulary, WordCache
+
+# Architectures that count positions from behind the padding id, so that as many are lost.
+_OFFSET_POSITIONS = ("roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer")
+
+
+def find_encoder(name: str) -> str:
+    """A folder, the name of one in the folder ``NERSHIFT_ENCODERS``, or else the name itself, for the hub."""
+    local = Path(os.environ.get("NERSHIFT_ENCODERS", ""), name)
+    return str(local) if not Path(name).is_dir() and local.is_dir() else name
+
+
+def load_pretrained(name: str, folder: str | None = None) -> tuple[Any, Any]:
+    """Model and tokenizer of a local folder or hub name; those of ``folder`` with random weights."""
+    name = find_encoder(name)
+    try:
+        from transformers import AutoConfig, AutoModel, AutoTokenizer
+    except ImportError:
+        raise MissingExtraError("transformers", "transformers", "a transformer encoder") from None
+    from safetensors import SafetensorError
+
+    def make_model(**options: Any) -> Any:
+        if folder:
+            return AutoModel.from_config(config, **options)
+        made, told = AutoModel.from_pretrained(name, config=config, output_loading_info=True, **options)
+        missing = sorted(key for key in told["missing_keys"] if "pooler" not in key)
+        if missing:
+            raise ValueError(f"its weights lack {', '.join(missing[:3])}{' …' if len(missing) > 3 else ''}")
+        return made
+
+    try:
+        with quiet_transformers():
+            config = AutoConfig.from_pretrained(folder or name)
+            # Tokenizers that mark the space before a word need to be told that words come one by one.
+            tokenizer = AutoTokenizer.from_pretrained(folder or name, use_fast=True, add_prefix_space=True)
+            try:
+                model = make_model(add_pooling_layer=False)
+            except TypeError:  # not every architecture has a pooling layer to leave out
+                model = make_model()
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise ConfigError(
+            f"cannot load an encoder from '{folder or name}': {(str(error) or repr(error)).splitlines()[0]}",
+            place="encoder.transformer.name",
+            expected="a folder with config.json, model.safetensors and tokenizer files, or a hub name",
+        ) from None
+    if not tokenizer.is_fast:
+        raise ConfigError(
+            f"the tokenizer of '{folder or name}' cannot say which word a sub-word comes from",
+            place="encoder.transformer.name",
+            expected="an encoder with a tokenizer.json",
+        )
+    return model.float(), tokenizer  # weights stored in half precision are trained in single
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """No report of weights that are there beside those needed; ones that lack are an error of ours."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+@register("transformer")
+class TransformerEncoder(Encoder):
+    def __init__(self, config: EncoderConfig, model: Any, tokenizer: Any, characters: Vocabulary) -> None:
+        super().__init__()
+        self.config, self.model, self.tokenizer, self.characters = config, model, tokenizer, characters
+        self.chars = CharCNN(config.chars, len(characters)) if config.chars.use else None
+        self.dropout = nn.Dropout(config.dropout)
+        self.size = model.config.hidden_size + (self.chars.size if self.chars else 0)
+        special = tokenizer("")["input_ids"]
+        self.before, self.after = tuple(special[: len(special) // 2]), tuple(special[len(special) // 2 :])
+        self.pad = tokenizer.pad_token_id or 0
+        unknown = self.pad if tokenizer.unk_token_id is None else tokenizer.unk_token_id
+        self.room = self._room()
+        self.frame = Frame(self.before, self.after, self.pad, unknown, self.room, config.transformer.overlap)
+        self.rounding: Rounding | None = None
+        positions_where_the_weights_are(model)
+        self._freeze()
+        self.forget()
+
+    def _room(self) -> int:
+        """Sub-words of words that fit a window: what the settings ask for, within what the model can take."""
+        positions = getattr(self.model.config, "max_position_embeddings", None) or self.config.transformer.max_pieces
+        if self.model.config.model_type in _OFFSET_POSITIONS:
+            positions -= self.pad + 1
+        room = min(self.config.transformer.max_pieces, positions) - len(self.before) - len(self.after)
+        if room < 1:
+            raise ConfigError(
+                f"a window of {self.config.transformer.max_pieces} sub-words has no room for a word",
+                place="encoder.transformer.max_pieces",
+                expected=f"more than {len(self.before) + len(self.after)}",
+            )
+        return room
+
+    def _freeze(self) -> None:
+        settings = self.config.transformer
+        if settings.freeze_embeddings:
+            self.model.get_input_embeddings().requires_grad_(False)
+            if hasattr(self.model, "embeddings"):
+                self.model.embeddings.requires_grad_(False)
+        if settings.freeze_layers:
+            self.layers()[: settings.freeze_layers].requires_grad_(False)
+
+    def layers(self) -> nn.ModuleList:
+        """The stack of transformer layers, bottom first."""
+        depth = self.model.config.num_hidden_layers
+        for module in self.model.modules():
+            if isinstance(module, nn.ModuleList) and len(module) == depth:
+                return module
+        raise ConfigError(
+            f"{type(self.model).__name__} has no stack of {depth} layers",
+            place="encoder.transformer.freeze_layers",
+            fix="leave freeze_layers at 0 for this encoder",
+        )
+
+    def forget(self) -> None:
+        self.word_cache = WordCache(Vocabulary(), self.characters, self.config.chars.max_length)
+
+    def prepare(self, tokens: Sequence[str], masked: Collection[int] = (), whole: bool = True) -> Pieces:
+        """``masked`` tokens are hidden behind mask sub-words: as many as they have, or (not ``whole``) the first."""
+        encoded = self.tokenizer(list(tokens), is_split_into_words=True, add_special_tokens=False, verbose=False)
+        pieces = self.frame.by_word(encoded["input_ids"], encoded.word_ids(), len(tokens))
+        hidden = self.tokenizer.mask_token_id
+        for i in masked:
+            pieces[i] = [hidden] * len(pieces[i]) if whole else [hidden, *pieces[i][1:]]
+        ids, at = self.frame.lay_out(pieces)
+        seen = [self.tokenizer.mask_token if i in masked else token for i, token in enumerate(tokens)]
+        forms = np.array(self.word_cache.numbers(seen), dtype=np.int64) if self.chars is not None else np.empty(0)
+        return Pieces(ids, at, forms)
+
+    def collate(self, items: Sequence[Pieces]) -> dict[str, Tensor]:
+        most = self.room + len(self.before) + len(self.after)
+        padded = pad_windows(items, self.pad, self.rounding, most)
+        out = {name: torch.from_numpy(found) for name, found in padded.items()}
+        if self.chars is not None:
+            forms, inverse = np.unique(np.concatenate([item.forms for item in items]), return_inverse=True)
+            out["form"] = torch.zeros(out["mask"].shape, dtype=torch.long)
+            out["form"][out["mask"]] = torch.from_numpy(inverse.reshape(-1))
+            out["chars"] = self.word_cache.look_up(forms, self.rounding)[1]
+        return out
+
+    def forward(self, **inputs: Tensor) -> Tensor:
+        with steady_kernels(inputs["input_ids"]):
+            hidden = self.model(
+                input_ids=inputs["input_ids"], attention_mask=padding(self.model, inputs["attention_mask"])
+            ).last_hidden_state  # [N, S, H]
+        states = look_up(hidden.flatten(0, 1), inputs["where"])  # [B, L, H]
+        if self.chars is not None:
+            states = torch.cat([states, look_up(self.chars(inputs["chars"]), inputs["form"])], -1)
+        return self.dropout(states) * inputs["mask"][..., None]
+
+    def word_parameters(self) -> list[nn.Parameter]:
+        return list(self.model.get_input_embeddings().parameters())
+
+    def learn_words(self, words: Iterable[str]) -> None:
+        if self.chars is not None:
+            self.characters.extend(sorted({c for w in words for c in w}))
+            self.chars.grow(len(self.characters))
+            self.forget()
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "config": to_dict(self.config),
+            "characters": self.characters.words[2:],
+        }
+
+    def save_files(self, folder: str) -> None:
+        self.model.config.save_pretrained(Path(folder, "encoder"))
+        self.tokenizer.save_pretrained(Path(folder, "encoder"))
+
+    @classmethod
+    def rebuild(cls, description: Mapping[str, Any], folder: str) -> TransformerEncoder:
+        config = build(EncoderConfig, description["config"], f"{folder}/model.json")
+        model, tokenizer = load_pretrained(config.transformer.name, str(Path(folder, "encoder")))
+        return cls(config, model, tokenizer, Vocabulary(description["characters"]))

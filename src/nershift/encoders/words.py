@@ -1,0 +1,106 @@
+"""Word vectors: trained rows for the words of the training text, frozen ones for the rest of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import embedding
+
+from nershift.config import WordsConfig
+from nershift.text.vectors import without_digits
+from nershift.text.word_cache import Vocabulary
+
+
+def row_name(word: str, lower: bool, known: Container[str]) -> str:
+    """The name of the row a training word learns in: all numbers of one shape share it, unless one is ``known``.
+
+    Example:
+        >>> row_name("Part-12", True, {"part"}), row_name("1996", True, {"1996"})
+        ('part-00', '1996')
+    """
+    word = word.lower() if lower else word
+    return word if word in known else without_digits(word)
+
+
+class WordTable(nn.Module):
+    """Row r of a word is trained when ``r < trained``, else it is row ``r - trained`` of the frozen reserve.
+
+    Keeping the two apart makes the optimiser pay only for words that can occur in training, while a deployed
+    tagger still knows every word of the vector file (up to ``words.reserve``).
+    """
+
+    reserve: Tensor
+
+    def __init__(self, config: WordsConfig, trained: Iterable[str], reserve: Iterable[str], size: int) -> None:
+        super().__init__()
+        self.config, self.size = config, size
+        self.vocabulary = Vocabulary(trained)
+        self.trained = len(self.vocabulary)
+        self.vocabulary.extend(reserve)
+        bound = (3 / size) ** 0.5
+        weight = torch.empty(self.trained, size).uniform_(-bound, bound)
+        weight[0] = 0
+        self.weight = nn.Parameter(weight, requires_grad=config.train)
+        self.register_buffer("reserve", torch.zeros(len(self.vocabulary) - self.trained, size))
+
+    @torch.no_grad()
+    def fill(self, words: Sequence[str], vectors: Tensor) -> None:
+        """Set the rows, trained and frozen, of ``words`` to ``vectors [len(words), size]``."""
+        rows = torch.tensor([self.vocabulary.index[word] for word in words], dtype=torch.long)
+        trained = rows < self.trained
+        self.weight[rows[trained]] = vectors[trained]
+        self.reserve[rows[~trained] - self.trained] = vectors[~trained]
+
+    def forward(self, rows: Tensor) -> Tensor:
+        if self.training and self.config.drop:
+            rows = rows.masked_fill(torch.rand(rows.shape, device=rows.device) < self.config.drop, 1)
+        out = embedding(rows.clamp(max=self.trained - 1), self.weight, padding_idx=0)
+        if len(self.reserve):
+            frozen = embedding((rows - self.trained).clamp(min=0), self.reserve)
+            out = torch.where((rows >= self.trained)[..., None], frozen, out)
+        return out
+
+    @torch.no_grad()
+    def learn(self, words: Iterable[str]) -> None:
+        """Give words of new training text trained rows: the frozen vector if there is one, else random."""
+        new, seen = [], set(self.vocabulary.words[: self.trained])
+        for word in words:
+            if word not in seen:
+                seen.add(word)
+                new.append(word)
+        if not new:
+            return
+        bound = (3 / self.size) ** 0.5
+        rows = torch.empty(len(new), self.size, device=self.weight.device).uniform_(-bound, bound)
+        for i, word in enumerate(new):
+            known = self.vocabulary.find(word)
+            if known >= self.trained:
+                rows[i] = self.reserve[known - self.trained]
+            elif known > 1:
+                rows[i] = self.weight[known]
+        kept = [w for w in self.vocabulary.words[self.trained :] if w not in seen]
+        reserve = self.reserve[[self.vocabulary.index[w] - self.trained for w in kept]]
+        before = self.vocabulary.words[2 : self.trained]
+        self.weight = nn.Parameter(torch.cat([self.weight, rows]), requires_grad=self.config.train)
+        self.register_buffer("reserve", reserve)
+        self.vocabulary = Vocabulary([*before, *new])
+        self.trained = len(self.vocabulary)
+        self.vocabulary.extend(kept)
+
+    def describe(self) -> dict[str, Any]:
+        words = self.vocabulary.words
+        return {
+            "size": self.size,
+            "drop": self.config.drop,
+            "train": self.config.train,
+            "trained": words[2 : self.trained],
+            "reserve": words[self.trained :],
+        }
+
+    @classmethod
+    def rebuild(cls, description: Mapping[str, Any]) -> WordTable:
+        config = WordsConfig(drop=description["drop"], train=description["train"])
+        return cls(config, description["trained"], description["reserve"], description["size"])

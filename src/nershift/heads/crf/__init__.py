@@ -1,0 +1,1 @@
+"""A linear-chain conditional random field: head, kernels for CPU and GPU, search."""

@@ -1,0 +1,86 @@
+"""A linear-chain conditional random field over the tags of a label space."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from nershift.backend.double_backward import double_backward_wanted
+from nershift.data.labels import LabelSpace
+from nershift.data.spans import Span
+from nershift.heads.base import Head, cut, register, widened
+from nershift.heads.crf.kernels import (
+    log_partition,
+    log_partition_reference,
+    negative_log_likelihood,
+    score,
+)
+from nershift.heads.crf.search import n_best, viterbi
+from nershift.heads.crf.spans import span_probabilities
+
+IMPOSSIBLE = -1e9  # a finite stand-in for -inf, so that no difference of two such scores is NaN
+
+
+@register("crf")
+class CRFHead(Head):
+    """Tag sequences that break the scheme have probability zero.
+
+    Example:
+        >>> head = CRFHead(LabelSpace.of(["LOC"]), size=4)
+        >>> states, mask = torch.zeros(2, 3, 4), torch.tensor([[True] * 3, [True, False, False]])
+        >>> [len(tags) for tags in head.decode(states, mask)]
+        [3, 1]
+    """
+
+    _steps: Tensor
+    _starts: Tensor
+    _ends: Tensor
+
+    def __init__(self, space: LabelSpace, size: int) -> None:
+        super().__init__(space, size)
+        self.transitions = nn.Parameter(torch.empty(len(space), len(space)).uniform_(-0.1, 0.1))
+        self.starts = nn.Parameter(torch.empty(len(space)).uniform_(-0.1, 0.1))
+        self.ends = nn.Parameter(torch.empty(len(space)).uniform_(-0.1, 0.1))
+        legality = {"_steps": space.legal_steps, "_starts": space.legal_starts, "_ends": space.legal_ends}
+        for name, table in legality.items():
+            self.register_buffer(name, torch.tensor(table), persistent=False)
+
+    def scores(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Transition, start and end scores as they are learned."""
+        return self.transitions, self.starts, self.ends
+
+    def chain(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The same with illegal ones at ``IMPOSSIBLE``."""
+        steps, starts, ends = self.scores()
+        return (
+            torch.where(self._steps, steps, IMPOSSIBLE),
+            torch.where(self._starts, starts, IMPOSSIBLE),
+            torch.where(self._ends, ends, IMPOSSIBLE),
+        )
+
+    def loss(self, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
+        emissions, chain = widened(self.project(states)), self.chain()
+        if double_backward_wanted():
+            return log_partition_reference(emissions, *chain, mask) - score(emissions, tags, *chain, mask)
+        return negative_log_likelihood(emissions, tags, *chain, mask)
+
+    @torch.no_grad()
+    def decode(self, states: Tensor, mask: Tensor) -> list[list[int]]:
+        return cut(viterbi(self.project(states), *self.chain(), mask)[0], mask)
+
+    @torch.no_grad()
+    def n_best(self, states: Tensor, mask: Tensor, n: int) -> list[list[tuple[list[int], float]]]:
+        """The ``n`` best legal tag sequences of each sentence with their log probabilities."""
+        emissions, chain = self.project(states), self.chain()
+        log_z = log_partition(emissions.float(), *chain, mask).tolist()
+        found = n_best(emissions, *chain, mask, n)
+        return [[(p, s - z) for p, s in mine] for mine, z in zip(found, log_z, strict=True)]
+
+    @torch.no_grad()
+    def confidences(self, states: Tensor, mask: Tensor, spans: Sequence[Sequence[Span]]) -> list[list[float]]:
+        """Exact probabilities of the spans under the CRF, whatever the rest of the sentence is."""
+        emissions = widened(self.project(states)) / self.temperature
+        steps, starts, ends = (scores / self.temperature for scores in self.chain())
+        return span_probabilities(emissions, steps, starts, ends, mask, self.space, spans)

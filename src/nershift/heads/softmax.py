@@ -1,0 +1,69 @@
+"""A softmax over the tags of each token, with the tag scheme enforced when decoding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from nershift.data.labels import LabelSpace, span_tags
+from nershift.data.spans import Span
+from nershift.heads.base import Head, cut, register, widened
+from nershift.heads.crf.search import viterbi
+
+
+@register("softmax")
+class SoftmaxHead(Head):
+    """Every token chooses its tag on its own; only decoding looks at neighbours.
+
+    Args:
+        space: the label space.
+        size: width of the encoder states.
+        constrained: decode the most probable *legal* tag sequence (else the best tag of each token, which may
+            break the scheme).
+
+    Example:
+        >>> head = SoftmaxHead(LabelSpace.of(["LOC"]), size=4)
+        >>> head.loss(torch.zeros(2, 3, 4), torch.ones(2, 3).bool(), torch.zeros(2, 3).long()).shape
+        torch.Size([2])
+    """
+
+    _steps: Tensor
+    _starts: Tensor
+    _ends: Tensor
+
+    def __init__(self, space: LabelSpace, size: int, constrained: bool = True) -> None:
+        super().__init__(space, size)
+        self.constrained = constrained
+        legality = {"_steps": space.legal_steps, "_starts": space.legal_starts, "_ends": space.legal_ends}
+        for name, table in legality.items():
+            legal = torch.tensor(table)
+            scores = torch.zeros(legal.shape).masked_fill(~legal, float("-inf"))
+            self.register_buffer(name, scores, persistent=False)
+
+    def log_probabilities(self, states: Tensor) -> Tensor:
+        """[B, L, H] -> [B, L, C]."""
+        return functional.log_softmax(widened(self.project(states)), -1)
+
+    def loss(self, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
+        tags = tags.masked_fill(~mask, 0)
+        chosen = self.log_probabilities(states).gather(2, tags[..., None])[..., 0]  # [B, L]
+        return -chosen.masked_fill(~mask, 0.0).sum(1)
+
+    @torch.no_grad()
+    def decode(self, states: Tensor, mask: Tensor) -> list[list[int]]:
+        scores = self.log_probabilities(states)
+        if not self.constrained:
+            return cut(scores.argmax(-1), mask)
+        return cut(viterbi(scores, self._steps, self._starts, self._ends, mask)[0], mask)
+
+    @torch.no_grad()
+    def confidences(self, states: Tensor, mask: Tensor, spans: Sequence[Sequence[Span]]) -> list[list[float]]:
+        """The product of the probabilities of the span's tags, as if tokens were independent."""
+        scores = functional.log_softmax(self.log_probabilities(states) / self.temperature, -1).cpu()
+        return [
+            [float(row[torch.arange(s.start, s.end), span_tags(self.space, s)].sum().exp()) for s in mine]
+            for row, mine in zip(scores, spans, strict=True)
+        ]

@@ -1,0 +1,164 @@
+"""Which unlabelled sentences to label next: those the tagger uncertainties most, no two of which are much alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nershift.data.spans import Sentence
+from nershift.errors import ConfigError, SetupError
+from nershift.labelling.uncertainty import mean_states, uncertainties
+from nershift.sampling.retrieval import unit
+from nershift.tagger.tagger import Tagger
+
+DIVERSITY = 1.0  # exponent of the distance where nothing else is said
+CHUNK = 4096  # sentences of the pool in memory at once
+CANDIDATES = 20  # for each sentence that is wanted, by doubt; the others are never looked at again
+_FEWEST_CANDIDATES = 2000
+_WORD_FORMS = 200_000  # distinct ones that the encoder keeps between chunks
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A sentence to label. ``sentence`` carries the spans the tagger predicts, with their confidences.
+
+    ``distance`` is that to the nearest sentence labelled or chosen before it, from 0 (alike) to 1 (opposite, or
+    there was none).
+    """
+
+    sentence: Sentence
+    position: int  # in the pool
+    doubt: float
+    distance: float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen, in the order of choice, from how many sentences; ``left_out`` says why others never counted."""
+
+    chosen: tuple[Chosen, ...]
+    read: int
+    left_out: Counter[str]
+
+
+def choose(
+    tagger: Tagger,
+    pool: Sequence[Sentence],
+    count: int,
+    *,
+    labelled: Sequence[Sentence] = (),
+    diversity: float = DIVERSITY,
+    batch_size: int = 128,
+) -> Choice:
+    """Choose ``count`` sentences of ``pool`` to label, one after the other, by doubt × distance^diversity.
+
+    Doubt is :func:`~nershift.labelling.uncertainty.uncertainties`; distance is
+    that between mean encoder states, to the nearest sentence that is labelled or was chosen before. The same tagger
+    and pool give the same choice. Of the pool only a few thousand sentences are in memory at once.
+
+    Args:
+        pool: sentences whose labels, if they have any, are not looked at.
+        labelled: what has labels already: never chosen again, and chosen sentences keep their distance from it.
+        diversity: 0 for doubt alone.
+
+    Raises:
+        SetupError: the pool has fewer than ``count`` different sentences that are not labelled yet.
+    """
+    if diversity < 0 or count < 1:
+        raise ConfigError(
+            f"found {diversity:g}" if diversity < 0 else f"found {count}",
+            place="--diversity" if diversity < 0 else "--count",
+            expected="0 or more" if diversity < 0 else "1 or more",
+        )
+    positions, doubt, left_out = _survey(tagger, pool, labelled, batch_size)
+    if count > len(positions):
+        raise SetupError(
+            f"{count} sentences were asked of {len(positions)} that can be chosen",
+            expected=f"1 to {len(positions)}" if positions else "a pool of sentences without labels",
+            fix="ask for fewer, or give more text",
+        )
+    most = max(_FEWEST_CANDIDATES, CANDIDATES * count)
+    kept = doubt.sort(descending=True, stable=True).indices[:most].sort().values
+    doubt = doubt[kept]
+    candidates = [pool[positions[i]] for i in kept.tolist()]
+    vectors = mean_states(tagger.model, tagger.key, candidates, batch_size)
+    centre = vectors.mean(0)
+    known = unit(mean_states(tagger.model, tagger.key, labelled, batch_size), centre)
+    picked, distances = spread(unit(vectors, centre), doubt, count, known, diversity)
+    tagged = tagger.tag_sentences([candidates[i] for i in picked], batch_size)
+    chosen = (
+        Chosen(sentence, positions[int(kept[i])], float(doubt[i]), distance)
+        for sentence, i, distance in zip(tagged, picked, distances, strict=True)
+    )
+    return Choice(tuple(chosen), len(pool), left_out)
+
+
+def spread(
+    vectors: Tensor, weights: Tensor, count: int, known: Tensor, power: float = 1.0
+) -> tuple[list[int], list[float]]:
+    """Greedy choice by weight × distance to the nearest vector known or chosen before; ties go to the first.
+
+    Args:
+        vectors: unit vectors, [N, H].
+        weights: [N].
+        known: unit vectors that keep others at a distance from the start, [K, H].
+        power: of the distance, which is (1 - cosine) / 2.
+
+    Returns:
+        Rows in the order of choice, and their distances at that time.
+
+    Example:
+        >>> points = unit(torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]))
+        >>> spread(points, torch.tensor([1.0, 0.9, 0.5]), 2, points[:0])[0]
+        [0, 2]
+    """
+    distance = torch.ones(len(vectors), device=vectors.device)
+    for start in range(0, len(known), CHUNK):
+        nearest = (vectors @ known[start : start + CHUNK].T).amax(1)
+        distance = torch.minimum(distance, (1 - nearest) / 2)
+    weights = weights.to(vectors.device)
+    rows, at = [], []
+    free = torch.ones(len(vectors), dtype=torch.bool, device=vectors.device)
+    for _ in range(count):
+        worth = (weights * distance.clamp(min=0) ** power).masked_fill(~free, -1.0)
+        # argmax may return any of several equal maxima; the first is the same everywhere.
+        best = int((worth == worth.max()).nonzero()[0])
+        rows.append(best)
+        at.append(max(0.0, float(distance[best])))
+        free[best] = False
+        distance = torch.minimum(distance, (1 - vectors @ vectors[best]) / 2)
+    return rows, at
+
+
+def _survey(
+    tagger: Tagger, pool: Sequence[Sentence], labelled: Sequence[Sentence], batch_size: int
+) -> tuple[list[int], Tensor, Counter[str]]:
+    """Positions and uncertainties of the sentences that can be chosen, and why others cannot."""
+    known = {s.tokens for s in labelled}
+    seen: set[int] = set()  # hashes: the pool may not fit into memory
+    positions: list[int] = []
+    parts: list[Tensor] = []
+    left_out: Counter[str] = Counter()
+    for start in range(0, len(pool), CHUNK):
+        fresh = []
+        for i, sentence in enumerate(pool[start : start + CHUNK], start):
+            mark = hash(sentence.tokens)
+            reason = (
+                "without tokens" if not sentence.tokens
+                else "already labelled" if sentence.tokens in known
+                else "repeated" if mark in seen
+                else ""
+            )  # fmt: skip
+            seen.add(mark)
+            if reason:
+                left_out[reason] += 1
+            else:
+                fresh.append((i, sentence))
+        positions += [i for i, _ in fresh]
+        parts.append(uncertainties(tagger.model, tagger.key, [s for _, s in fresh], batch_size))
+        tagger.model.encoder.forget_beyond(_WORD_FORMS)
+    return positions, torch.cat(parts) if parts else torch.zeros(0), left_out

@@ -1,0 +1,108 @@
+"""What a label-aware head knows of its labels, carried over to one with another label space."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from nershift.data.label_mapping import LONG
+from nershift.data.labels import LabelSpace, normalised
+from nershift.data.schemes import split_tag
+from nershift.data.spans import Sentence
+from nershift.encoders.base import Encoder
+from nershift.heads.initialise import like_tags
+from nershift.methods.laner.head import LabelAwareHead
+from nershift.model import Batch
+
+OWN = 0.01  # share of its random rows that a type keeps which starts as the same known type as others
+
+
+def joined_space(ours: LabelSpace, theirs: LabelSpace, same: Mapping[str, str]) -> LabelSpace:
+    """Our types under our names, and those of theirs that we lack."""
+    known = set(same.values())
+    return LabelSpace.of([*ours.types, *(t for t in theirs.types if t not in known)], ours.scheme)
+
+
+@torch.no_grad()
+def nearest_types(encoder: Encoder, ours: Sequence[str], theirs: Sequence[str]) -> dict[str, str]:
+    """Ours → the type of theirs whose name the encoder reads most alike."""
+    if not ours or not theirs:
+        return {}
+    vectors = _name_vectors(encoder, [*ours, *theirs])
+    likeness = vectors[: len(ours)] @ vectors[len(ours) :].T
+    return {t: theirs[i] for t, i in zip(ours, likeness.argmax(1).tolist(), strict=True)}
+
+
+@torch.no_grad()
+def start_from_names(new: LabelAwareHead, encoder: Encoder, types: Sequence[str]) -> None:
+    """Let the tags of ``types`` first look for tokens whose states are like that of the type's name.
+
+    The token's part of a row in the classifier becomes the name's state, as long as rows are there.
+    """
+    if len(types) < 2:  # one name alone has nothing to stand out from
+        return
+    vectors = dict(zip(types, _name_vectors(encoder, types), strict=True))
+    part = new.project.weight[:, : encoder.size]
+    length = part.norm(dim=1).mean()
+    for row, tag in enumerate(new.space.tags[1:], 1):
+        label = split_tag(tag)[1]
+        if label in vectors:
+            part[row] = length * vectors[label].to(part)
+
+
+def _name_vectors(encoder: Encoder, names: Sequence[str]) -> Tensor:
+    """Mean states of the words of each name, at unit length, ``[N, H]``."""
+    rows = [_words(name) for name in names]
+    was_training = encoder.training
+    encoder.eval()
+    inputs = encoder.collate([encoder.prepare(words) for words in rows])
+    device = next(encoder.parameters()).device
+    batch = Batch("", [Sentence.of(words) for words in rows], inputs).to(device)
+    states = encoder(**batch.inputs) * batch.mask[..., None]
+    encoder.train(was_training)
+    means = states.sum(1) / batch.mask.sum(1, keepdim=True)
+    return torch.nn.functional.normalize(means - means.mean(0), dim=-1)  # what all names share says nothing
+
+
+def _words(name: str) -> list[str]:
+    """``'Restaurant_Name'`` → ``['restaurant', 'name']``; ``'PER'`` → ``['person']``."""
+    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", LONG.get(normalised(name), name))
+    return re.findall(r"[^\W_]+", parted.lower()) or [name]
+
+
+@torch.no_grad()
+def carry_over(new: LabelAwareHead, old: LabelAwareHead, same: Mapping[str, str], like: Mapping[str, str]) -> None:
+    """Give ``new`` the layers of ``old``, and to the tags of each type the rows of the type it comes from.
+
+    Both must have the same settings. Types that neither mapping names keep their random rows, as do tags whose letter
+    the old scheme lacks.
+
+    Args:
+        same: new → old, of types that are one: exact copies.
+        like: new → old, of types that only start as another. Where an old type serves several, each of these keeps a
+            little of its own random rows: equal rows that no training sentence tells apart would tie in every score,
+            and rounding would choose between them.
+    """
+    for part in ("prefixes", "query", "reader"):
+        if hasattr(old, part):
+            getattr(new, part).load_state_dict(getattr(old, part).state_dict())
+    origin = {**like, **same}
+    uses = Counter(origin.values())
+    apart = {label for label in like if label not in same and uses[origin[label]] > 1}
+    rows = [  # to, from, and the share of its own that stays
+        (to, from_, OWN if split_tag(new.space.tags[to])[1] in apart else 0.0)
+        for to, from_ in like_tags(new.space, old.space, origin)
+    ]
+    _mix_rows(new.project.weight, old.project.weight, rows)
+    _mix_rows(new.project.bias, old.project.bias, rows)
+    _mix_rows(new.labels.weight, old.labels.weight, [*rows, (-1, -1, 0.0)])  # the last is the start label
+
+
+def _mix_rows(new: Tensor, old: Tensor, rows: Sequence[tuple[int, int, float]]) -> None:
+    """The two may be on different devices: a head is made on the CPU, the old one is where it was trained."""
+    for to, from_, own in rows:
+        new[to] = torch.lerp(old[from_].to(new), new[to], own)  # at 0 the old row to the last digit

@@ -1,0 +1,63 @@
+"""Source training alone, applied to the target as it is: what domain shift costs."""
+
+from __future__ import annotations
+
+from nershift.errors import SetupError
+from nershift.methods.base import TARGET, Method, register
+from nershift.methods.presets import PRESETS
+from nershift.model import TaggingModel
+from nershift.training.stage import TrainingStage
+
+
+class ZeroShot(Method):
+    """A method that never trains on the target: the head of the sources is used on it."""
+
+    min_sources = 1
+    uses_target_labels = False
+
+    def check(self) -> None:
+        super().check()
+        if self.setup.pretrained:
+            return  # `finish` looks at the heads of the folder
+        if not self.homogeneous:
+            spaces = "; ".join(f"{c.name}: {', '.join(c.types)}" for c in self.setup.sources)
+            raise SetupError(
+                f"method '{self.name}' was given sources with different entity types ({spaces})",
+                place="--source",
+                expected="one set of types in all sources, since one head has to serve all",
+                fix="rename or drop types with a label map, or use a method that trains on the target",
+            )
+        self._check_types(self.source_space(self.setup.sources[0]).types)
+
+    def _check_types(self, known: tuple[str, ...]) -> None:
+        wanted = self.target_space.types if self.setup.target is not None else ()
+        missing = [t for t in wanted if t not in known]
+        if missing:
+            raise SetupError(
+                f"method '{self.name}' was given a target with types its sources lack: {', '.join(missing)}",
+                place="--target",
+                expected=f"types among those of the sources: {', '.join(known)}",
+                fix="rename them with a label map, or use a method that trains on the target",
+            )
+
+    def finish(self, model: TaggingModel) -> TaggingModel:
+        heads = [d for _, d in model.named_heads()]
+        if len(heads) > 1:
+            raise SetupError(
+                f"method '{self.name}' was given a model with {len(heads)} heads, one for each source",
+                place="--from",
+                expected="a model whose sources all had one set of entity types",
+                fix="use a method that trains on the target",
+            )
+        self._check_types(heads[0].space.types)
+        return TaggingModel(model.encoder, {TARGET: heads[0]}).to(model.device)
+
+
+@register("source_only", "d_shift")
+class DShift(ZeroShot):
+    summary = "trained on the sources, used on the target as it is (no target labels)"
+    paper = "MetaNER §5.1.1 (D-Shift)"
+    presets = PRESETS
+
+    def pretrain(self) -> TrainingStage:
+        return self.source_stage()

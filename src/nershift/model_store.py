@@ -1,0 +1,107 @@
+"""A model as a folder: `model.json` (shapes, words, labels), `model.safetensors`, a tokenizer's files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nershift.data.labels import LabelSpace
+from nershift.encoders.base import ENCODERS
+from nershift.errors import CheckpointError, ConfigError
+from nershift.heads.base import Head, make_head
+from nershift.model import TaggingModel
+from nershift.storage import load_tensors, save_tensors, write_text
+
+FORMAT = 2
+_READABLE = (1, FORMAT)  # format 1 said decoders where format 2 says heads
+
+
+def save_model(folder: Path, model: TaggingModel, meta: Mapping[str, Any]) -> None:
+    """Write encoder and heads (a method's extra parts are not kept).
+
+    ``model.json`` comes last: with it the folder is whole.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    description = {
+        "format": FORMAT,
+        "encoder": model.encoder.describe(),
+        "heads": {key: head.describe() for key, head in model.named_heads()},
+        "meta": dict(meta),
+    }
+    model.encoder.save_files(str(folder))
+    tensors = {k: v for k, v in model.state_dict().items() if not k.startswith("extras.")}
+    save_tensors(folder / "model.safetensors", tensors, {})
+    write_text(folder / "model.json", json.dumps(description, ensure_ascii=False))
+
+
+def load_model(folder: Path) -> tuple[TaggingModel, dict[str, Any]]:
+    path = folder / "model.json"
+    try:
+        description = json.loads(path.read_text(encoding="utf-8"))
+    except OSError:
+        raise CheckpointError(
+            "no model here",
+            place=str(folder),
+            expected="a folder with model.json and model.safetensors",
+            fix="give the --out folder of a finished run",
+        ) from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise CheckpointError(
+            f"not readable JSON ({error})", place=str(path), fix="train again or restore it"
+        ) from None
+    found = description.get("format") if isinstance(description, dict) else None
+    if found not in _READABLE:
+        raise CheckpointError(
+            f"format {found!r}",
+            place=str(path),
+            expected=f"format {FORMAT} or older",
+            fix="use the version of nershift that wrote it, or train again",
+        )
+    try:
+        model = _rebuild(description, folder)
+        meta = dict(description["meta"])
+    except (ConfigError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(
+            f"something is missing or wrong ({type(error).__name__}: {error})",
+            place=str(path),
+            expected="what nershift wrote there",
+            fix="restore it, or train again",
+        ) from None
+    _load_weights(model, folder / "model.safetensors")
+    return model.eval(), meta
+
+
+def _rebuild(description: Mapping[str, Any], folder: Path) -> TaggingModel:
+    described = description["heads" if description["format"] > 1 else "decoders"]
+    encoder = ENCODERS[description["encoder"]["kind"]].rebuild(description["encoder"], str(folder))
+    heads = {
+        key: make_head(d["kind"], LabelSpace(tuple(d["types"]), d["scheme"]), encoder.size, d.get("settings"))
+        for key, d in described.items()
+    }
+    for key, head in heads.items():
+        head.temperature = float(described[key].get("temperature", 1.0))
+    return TaggingModel(encoder, heads)
+
+
+def _load_weights(model: TaggingModel, path: Path) -> None:
+    heads = [(name, module) for name, module in model.named_modules() if isinstance(module, Head)]
+    retired = tuple(f"{name}.{part}." for name, head in heads for part in head.retired)
+    stored = {_present_name(name): value for name, value in load_tensors(path)[0].items()}
+    tensors = {name: value for name, value in stored.items() if not name.startswith(retired)}
+    shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    given = {name: tuple(value.shape) for name, value in tensors.items()}
+    odd = sorted(set(shapes.items()) ^ set(given.items()))
+    if odd:
+        raise CheckpointError(
+            f"its weights do not fit model.json, e.g. {odd[0][0]}",
+            place=str(path),
+            fix="restore both files from the same run",
+        )
+    model.load_state_dict(tensors)
+
+
+def _present_name(tensor: str) -> str:
+    """What a tensor of format 1 is called now."""
+    return tensor.replace("decoders.", "heads.", 1) if tensor.startswith("decoders.") else tensor

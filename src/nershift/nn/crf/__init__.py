@@ -1,1 +1,0 @@
-"""A linear-chain conditional random field: decoder, kernels for CPU and GPU, search."""

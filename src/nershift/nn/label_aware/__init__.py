@@ -1,1 +1,0 @@
-"""The label-aware decoder of LANER and what it is made of."""

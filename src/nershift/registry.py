@@ -1,0 +1,96 @@
+"""Parts that plug in: encoders, heads, methods and formats by name, from here and from other packages."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import entry_points
+from typing import Generic, TypeVar
+
+from nershift.errors import ConfigError, nearest
+
+T = TypeVar("T")
+
+
+class Registry(Mapping[str, T], Generic[T]):
+    """Names and what they stand for.
+
+    A part registers itself with a decorator where it is defined. The modules of ``homes`` are imported when a name is
+    not known yet, so a new file there is found without being listed anywhere. Other packages name their parts as entry
+    points of ``group``, or call the decorator themselves.
+
+    Args:
+        what: what one entry is called in messages, such as ``encoder``.
+        group: the entry point group of other packages.
+        homes: packages whose modules are imported to find the built-in parts.
+
+    Example:
+        >>> colours = Registry[int]("colour", "example.colours")
+        >>> colours.register("red")(0xFF0000)
+        16711680
+        >>> colours["red"] == 0xFF0000, list(colours)
+        (True, ['red'])
+    """
+
+    def __init__(self, what: str, group: str, *homes: str) -> None:
+        self.what, self.group, self.homes = what, group, homes
+        self._parts: dict[str, T] = {}
+        self._aliases: dict[str, str] = {}
+        self._complete = False
+
+    def register(self, name: str, *aliases: str) -> Callable[[T], T]:
+        """Decorate a part to make it known under ``name``; it is found under each of ``aliases`` too."""
+
+        def keep(part: T) -> T:
+            self._parts[name] = part
+            self._aliases |= dict.fromkeys(aliases, name)
+            return part
+
+        return keep
+
+    def canonical(self, name: str) -> str:
+        """The name that an alias stands for; any other name is returned as it is."""
+        if name not in self._parts:
+            self._look_for(name)
+        return self._aliases.get(name, name)
+
+    def _look_for(self, name: str) -> None:
+        """A part in a module of its own name needs no other module to be imported."""
+        for home in self.homes:
+            module = f"{home}.{name.replace('-', '_')}"
+            if name.isidentifier() and importlib.util.find_spec(module) is not None:
+                importlib.import_module(module)
+        if name not in self._parts and not self._complete:
+            self._load()
+
+    def _load(self) -> None:
+        self._complete = True
+        for home in self.homes:
+            package = importlib.import_module(home)
+            for module in pkgutil.iter_modules(package.__path__):
+                importlib.import_module(f"{home}.{module.name}")
+        for point in entry_points(group=self.group):
+            if point.name not in self._parts:
+                self._parts[point.name] = point.load()
+
+    def __getitem__(self, name: str) -> T:
+        name = self.canonical(name)
+        if name not in self._parts:
+            raise ConfigError(
+                f"there is no {self.what} '{name}'{nearest(name, [*self._parts, *self._aliases])}",
+                expected=f"one of: {', '.join(self)}",
+            )
+        return self._parts[name]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.canonical(name) in self._parts
+
+    def __iter__(self) -> Iterator[str]:
+        if not self._complete:
+            self._load()
+        return iter(sorted(self._parts))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))

@@ -1,0 +1,58 @@
+"""Reports as Markdown that reads well on a code host and in a plain editor."""
+
+from __future__ import annotations
+
+import re
+
+from nershift.data.spans import Sentence, Span
+from nershift.reports.content import Table, example_lines, headline, tables
+from nershift.reports.model import RunReport
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&])")
+
+
+def escape(text: str) -> str:
+    """Text that Markdown shows as it is, on one line."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def markdown_table(table: Table) -> str:
+    """A pipe table with its title and note."""
+    lines = [f"## {escape(table.title)}", ""]
+    lines.append("| " + " | ".join(escape(header) for header in table.headers) + " |")
+    lines.append("|" + "|".join(":--" if i < table.words else "--:" for i in range(len(table.headers))) + "|")
+    lines += ["| " + " | ".join(escape(cell) for cell in row) + " |" for row in table.rows]
+    return "\n".join([*lines, *(["", escape(table.note)] if table.note else [])])
+
+
+def marked(sentence: Sentence, marks: dict[Span, str]) -> str:
+    """The sentence with each entity in bold, its type and what is wrong with it behind it."""
+    words, at = [], 0
+    for span in sentence.spans:
+        words += [escape(token) for token in sentence.tokens[at : span.start]]
+        tag = f"{span.label}: {marks[span]}" if span in marks else span.label
+        words.append(f"**{escape(' '.join(sentence.tokens[span.start : span.end]))}** _({escape(tag)})_")
+        at = span.end
+    return " ".join([*words, *(escape(token) for token in sentence.tokens[at:])])
+
+
+def render(report: RunReport) -> str:
+    """The whole report.
+
+    Example:
+        >>> print(render(RunReport("a_run", verdict="All good.")), end="")
+        # a\\_run
+        <BLANKLINE>
+        All good.
+    """
+    blocks = [f"# {escape(report.title)}" + (f" ({escape(report.method)})" if report.method else "")]
+    blocks += [escape(line) for line in (report.verdict, *report.notes) if line]
+    if numbers := headline(report):
+        blocks.append(", ".join(f"{escape(name)} **{escape(value)}**" for name, value in numbers))
+    blocks += [markdown_table(table) for table in tables(report)]
+    if report.analysis is not None and report.analysis.examples:
+        blocks.append("## Examples")
+        for example in report.analysis.examples:
+            lines = (f"> {role}: {marked(s, marks)}" for role, s, marks in example_lines(example))
+            blocks.append("  \n".join(lines))
+    return "\n\n".join(blocks) + "\n"

@@ -1,0 +1,95 @@
+"""From the folder of a finished run to its report (``report.json``, ``report.md``, ``report.html``)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from nershift.config import read_yaml
+from nershift.data.formats.files import write_text
+from nershift.errors import CheckpointError
+from nershift.evaluation.predictions import read_predictions
+from nershift.reports import html, markdown, text
+from nershift.reports.model import RunReport
+from nershift.reports.states import states_of_run
+
+
+def report_of_run(folder: str | Path) -> RunReport:
+    """Score ``predictions.jsonl`` and add what ``metrics.json``, ``log.jsonl`` and ``config.yaml`` tell."""
+    folder = Path(folder)
+    metrics = _metrics(folder)
+    parts: dict[str, Any] = {
+        "method": " · ".join(str(metrics[k]) for k in ("method", "preset") if metrics.get(k)),
+        "notes": _notes(metrics),
+        "calibration": metrics.get("calibration", {}),
+        "log": tuple(_log(folder / "log.jsonl")),
+        "config": read_yaml(folder / "config.yaml") if (folder / "config.yaml").exists() else {},
+    }
+    shared = states_of_run(folder)
+    if shared is not None:
+        parts["states"] = (shared,)
+    title = str(metrics.get("target") or folder.resolve().name)
+    if not (folder / "predictions.jsonl").exists():
+        return RunReport(title, **{**parts, "notes": (*parts["notes"], "There was no test split to score.")})
+    return RunReport.of(title, *read_predictions(folder / "predictions.jsonl"), **parts)
+
+
+def write_report(folder: str | Path) -> RunReport:
+    """Write all renderings of a run's report into its folder."""
+    report = report_of_run(folder)
+    report.save(Path(folder) / "report.json")
+    write_text(Path(folder) / "report.md", markdown.render(report))
+    html.save(report, Path(folder) / "report.html")
+    return report
+
+
+def show_run(folder: str | Path, console: Console) -> None:
+    """Show the short form of a run's report."""
+    report = report_of_run(folder)
+    console.print(text.render(report, examples=3))
+    console.print(Text(f"\nreport: {Path(folder) / 'report.html'}"))
+
+
+def _metrics(folder: Path) -> dict[str, Any]:
+    path = folder / "metrics.json"
+    if not path.exists():
+        return {}
+    try:
+        metrics = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        metrics = None
+    if not isinstance(metrics, dict):
+        raise CheckpointError("not a JSON object", place=str(path), fix="run the training again")
+    return metrics
+
+
+def _notes(metrics: dict[str, Any]) -> tuple[str, ...]:
+    facts = []
+    if metrics.get("labelled") is not None:
+        facts.append(f"{metrics['labelled']} labelled target sentences")
+    if metrics.get("sources"):
+        facts.append(f"sources: {', '.join(map(str, metrics['sources']))}")
+    if metrics.get("seed") is not None:
+        facts.append(f"seed {metrics['seed']}")
+    if metrics.get("selection"):
+        facts.append(f"model selection: {metrics['selection']}")
+    told = ("; ".join(facts) + ".",) if facts else ()
+    return (*told, *map(str, metrics.get("remarks", ())))
+
+
+def _log(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        return []
+    entries = []
+    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+        try:
+            entry = json.loads(line) if line.strip() else None
+        except ValueError:
+            raise CheckpointError("not JSON", place=f"{path}:{number}", fix="remove the broken line") from None
+        if isinstance(entry, dict):
+            entries.append(entry)
+    return entries

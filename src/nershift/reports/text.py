@@ -1,0 +1,80 @@
+"""Reports in the terminal, through rich. Nothing prints here: the functions return what a console prints."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from nershift.data.spans import Sentence, Span
+from nershift.reports.content import Table, example_lines, headline, tables
+from nershift.reports.model import RunReport
+
+_COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "red")
+LOG_ROWS = 12
+
+
+def colour_of(label: str) -> str:
+    """A colour that a label keeps from run to run."""
+    return _COLOURS[sum(label.encode("utf-8", "replace")) % len(_COLOURS)]
+
+
+def coloured(sentence: Sentence, marks: dict[Span, str] | None = None) -> Text:
+    """The sentence with each entity as ``[words LABEL]`` in its colour; readable without colours too.
+
+    Args:
+        sentence: The spans of this sentence are shown.
+        marks: A word to add after the label of some spans, such as ``missed``.
+    """
+    text = Text()
+    at = 0
+    for span in (*sentence.spans, None):
+        plain = sentence.tokens[at : span.start if span else len(sentence)]
+        if plain:
+            text.append((" " if text else "") + " ".join(plain))
+        if span is not None:
+            colour, mark = colour_of(span.label), (marks or {}).get(span, "")
+            text.append((" [" if text else "[") + " ".join(sentence.tokens[span.start : span.end]), f"bold {colour}")
+            text.append(f" {span.label}", f"italic {colour}")
+            text.append(f" ✗ {mark}" if mark else "", "bold red")
+            text.append("]", f"bold {colour}")
+            at = span.end
+    return text
+
+
+def rich_table(table: Table) -> RichTable:
+    made = RichTable(title=Text(table.title), caption=Text(table.note) if table.note else None)
+    made.title_justify = made.caption_justify = "left"
+    for i, header in enumerate(table.headers):
+        made.add_column(Text(header), justify="left" if i < table.words else "right", overflow="fold")
+    for row in table.rows[-LOG_ROWS:] if table.key == "log" else table.rows:
+        made.add_row(*(Text(cell) for cell in row))
+    return made
+
+
+def render(report: RunReport, examples: int = 5, minor: bool = False) -> Group:
+    """The whole report for a terminal; learning log and settings only with ``minor``.
+
+    Example:
+        >>> from rich.console import Console
+        >>> Console().print(render(RunReport("a run", verdict="All good.")))
+        a run
+        All good.
+    """
+    title = Text(report.title, "bold")
+    if report.method:
+        title.append(f" · {report.method}", "not bold")
+    parts: list[RenderableType] = [title]
+    parts += [Text(line) for line in (report.verdict, *report.notes) if line]
+    numbers = Text()
+    for name, value in headline(report):
+        numbers.append("   " if numbers else "").append(f"{name} ").append(value, "bold")
+    if numbers:
+        parts.append(numbers)
+    for table in tables(report):
+        if minor or not table.minor:
+            parts += [Text(), rich_table(table)]
+    for example in report.analysis.examples[:examples] if report.analysis else ():
+        parts.append(Text())
+        parts += [Text(f"{role:5} ", "dim") + coloured(s, marks) for role, s, marks in example_lines(example)]
+    return Group(*parts)

@@ -1,0 +1,37 @@
+"""Sentences in which entities give way to others of their type: more of them from few labels (Dai and Adel 2020)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from random import Random
+
+from nershift.data.spans import Sentence, Span
+
+Words = tuple[str, ...]
+
+
+def entities_by_type(sentences: Iterable[Sentence]) -> dict[str, list[Words]]:
+    """The words of all entities, as often as they occur."""
+    found = defaultdict[str, list[Words]](list)
+    for sentence in sentences:
+        for span in sentence.spans:
+            found[span.label].append(sentence.tokens[span.start : span.end])
+    return dict(found)
+
+
+def swapped(sentence: Sentence, entities: Mapping[str, Sequence[Words]], share: float, rng: Random) -> Sentence:
+    """``sentence`` with about ``share`` of its entities replaced by some of ``entities``, by chance by themselves.
+
+    Example:
+        >>> s = Sentence.of("Ada left London".split(), [(0, 1, "PER"), (2, 3, "LOC")])
+        >>> swapped(s, {"LOC": [("New", "York")]}, 1.0, Random(0)).tokens
+        ('Ada', 'left', 'New', 'York')
+    """
+
+    def words(span: Span) -> Words:
+        if rng.random() < share and span.label in entities:
+            return rng.choice(entities[span.label])
+        return sentence.tokens[span.start : span.end]
+
+    return sentence.with_entities(words)

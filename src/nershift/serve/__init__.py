@@ -1,1 +1,0 @@
-"""A tagger behind HTTP: tag, correct, adapt; see :mod:`nershift.serve.app`."""

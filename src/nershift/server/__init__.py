@@ -1,0 +1,1 @@
+"""A tagger behind HTTP: tag, correct, adapt; see :mod:`nershift.server.app`."""

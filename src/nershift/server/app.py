@@ -1,0 +1,236 @@
+"""The routes. ``make_app(Service(Path("runs/clinic")))`` is an ASGI application."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path as FilePath
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Path
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from starlette.background import BackgroundTask
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from nershift import __version__
+from nershift.data.spans import Sentence
+from nershift.errors import NershiftError
+from nershift.server import schemas
+from nershift.server.downloads import export, writable_formats, zip_folder
+from nershift.server.gate import Gate
+from nershift.server.refusals import Refusal
+from nershift.server.security import Guard
+from nershift.server.service import Service
+
+log = logging.getLogger(__name__)
+STATIC = FilePath(__file__).parent / "static"
+_MEDIA = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+VersionPath = Annotated[str, Path(pattern=schemas.VERSION)]
+JobPath = Annotated[str, Path(pattern=schemas.JOB)]
+
+
+def _refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Answers other than success, for the OpenAPI document."""
+    meanings = {
+        401: "A token is needed.",
+        403: "Not addressed to this machine.",
+        404: "There is none of this name.",
+        409: "No room for another version.",
+        413: "The body is too large.",
+        422: "The request cannot be used as it is.",
+        429: "Too many requests wait, or an adaptation is under way.",
+        503: "No answer in time, or the server is stopping.",
+    }
+    chosen = (401, 403, 413, 503, *statuses)
+    return {s: {"model": schemas.ErrorAnswer, "description": meanings[s]} for s in sorted(chosen)}
+
+
+def make_app(service: Service, guard: Guard | None = None) -> FastAPI:
+    """An application that owns ``service`` and closes it when it stops."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await run_in_threadpool(service.close)
+
+    app = FastAPI(
+        title="nershift",
+        version=__version__,
+        description="A named entity recogniser that learns from corrections.",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        swagger_ui_oauth2_redirect_url=None,
+    )
+    app.add_middleware(Gate, guard=guard or Guard(), limits=service.limits, metrics=service.metrics)
+    _add_errors(app)
+    _add_page(app)
+    _add_tagging(app, service)
+    _add_versions(app, service)
+    _add_adaptation(app, service)
+    return app
+
+
+def _add_tagging(app: FastAPI, service: Service) -> None:
+    @app.get("/health", responses=_refusals())
+    async def health() -> schemas.Health:
+        return schemas.Health(status="ok", version=service.store.current, queue=len(service.batcher))
+
+    @app.get("/metrics", response_class=Response, responses=_refusals())
+    async def metrics() -> Response:
+        return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
+
+    @app.post("/tag", response_model=schemas.TagAnswer, responses=_refusals(404, 422, 429))
+    async def tag(body: schemas.TagRequest) -> Response:
+        """Entities of texts or tokenised sentences, with offsets and confidences."""
+        texts, tokens = _parts(body)
+        made = await service.tag(texts, tokens, body.model, body.min_confidence)
+        return Response(made, media_type="application/json")
+
+    @app.post("/suggest", responses=_refusals(422, 429))
+    async def suggest(body: schemas.SuggestRequest) -> schemas.SuggestAnswer:
+        """Which sentences to correct next: those the tagger is least certain of."""
+        return schemas.SuggestAnswer(**await service.suggest(*_parts(body)))
+
+
+def _parts(body: Any) -> tuple[list[str] | None, list[list[str]] | None]:
+    return getattr(body, "texts", None), getattr(body, "tokens", None)
+
+
+def _add_versions(app: FastAPI, service: Service) -> None:
+    @app.get("/models", responses=_refusals())
+    async def models() -> schemas.ModelsAnswer:
+        return schemas.ModelsAnswer(**service.store.describe())
+
+    @app.post("/models/current", responses=_refusals(404, 422))
+    async def choose(body: schemas.ChooseRequest) -> schemas.ModelsAnswer:
+        """Let another version serve, an earlier one for example."""
+        await run_in_threadpool(service.store.choose, body.name)
+        return schemas.ModelsAnswer(**service.store.describe())
+
+    @app.get(
+        "/models/{name}/folder",
+        response_class=FileResponse,
+        responses={**_refusals(404, 422), 200: {"content": {"application/zip": {}}}},
+    )
+    async def folder(name: VersionPath) -> FileResponse:
+        """The tagger as a zip of its folder, for ``Tagger.load``."""
+        version = service.store.find(name).name
+        made = await run_in_threadpool(zip_folder, service.store.path(version), version)
+        return FileResponse(
+            made,
+            media_type="application/zip",
+            filename=f"nershift-{version}.zip",
+            background=BackgroundTask(made.unlink, missing_ok=True),
+        )
+
+
+def _add_adaptation(app: FastAPI, service: Service) -> None:
+    @app.post("/adapt", status_code=202, responses=_refusals(409, 422, 429))
+    async def adapt(body: schemas.AdaptRequest) -> schemas.JobStarted:
+        """Learn from corrected sentences in the background; labels of the serving version are kept."""
+        sentences = _sentences(body.sentences)
+        job = await run_in_threadpool(service.jobs.start, sentences, body.note, body.cross_validate)
+        return schemas.JobStarted(job=job.name)
+
+    @app.get("/jobs/{job}", responses=_refusals(404, 422))
+    async def job(job: JobPath) -> schemas.JobAnswer:
+        return schemas.JobAnswer(**service.jobs.find(job).describe())
+
+    @app.delete("/jobs/{job}", responses=_refusals(404, 422))
+    async def cancel(job: JobPath) -> schemas.JobAnswer:
+        """Stop an adaptation; the version that serves goes on serving."""
+        return schemas.JobAnswer(**service.jobs.cancel(job).describe())
+
+    @app.get("/formats", responses=_refusals())
+    async def formats() -> schemas.FormatsAnswer:
+        return schemas.FormatsAnswer(formats=writable_formats())
+
+    @app.post(
+        "/export",
+        response_class=Response,
+        responses={
+            **_refusals(422),
+            200: {"content": {t: {} for t in ("text/plain", "application/zip", "application/octet-stream")}},
+        },
+    )
+    async def export_labels(body: schemas.ExportRequest) -> Response:
+        """Labelled sentences as a file; what needs several files comes as a zip."""
+        content, media, name = await run_in_threadpool(export, _sentences(body.sentences), body.format)
+        headers = {"content-disposition": f'attachment; filename="{name}"'}
+        return Response(content, media_type=media, headers=headers)
+
+
+def _sentences(given: list[schemas.LabelledSentence]) -> list[Sentence]:
+    return [
+        Sentence.of(s.tokens, [(e.start, e.end, e.label) for e in s.entities], place=f"sentence {number}")
+        for number, s in enumerate(given)
+    ]
+
+
+def _add_page(app: FastAPI) -> None:
+    @app.get("/", include_in_schema=False)
+    async def page() -> Response:
+        return _page_file("index.html")
+
+    @app.get("/static/{name}", include_in_schema=False)
+    async def static(name: str) -> Response:
+        return _page_file(name)
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> HTMLResponse:
+        from nershift.server.reference import reference_page
+
+        return HTMLResponse(reference_page(app.openapi()))
+
+
+def _page_file(name: str) -> Response:
+    """A file of the page, by a name that is looked up among those there are."""
+    for path in STATIC.iterdir():
+        if path.name == name and path.suffix in _MEDIA:
+            headers = {"cache-control": "no-cache"}
+            return FileResponse(path, media_type=_MEDIA[path.suffix], headers=headers)
+    raise HTTPException(404)
+
+
+def _add_errors(app: FastAPI) -> None:
+    """Every failure has the same body."""
+
+    def told(refusal: Refusal) -> JSONResponse:
+        headers = {"retry-after": "1"} if refusal.status in (429, 503) else None
+        return JSONResponse(refusal.body(), refusal.status, headers)
+
+    @app.exception_handler(Refusal)
+    async def refused(_: Request, error: Refusal) -> JSONResponse:
+        return told(error)
+
+    @app.exception_handler(NershiftError)
+    async def unusable(_: Request, error: NershiftError) -> JSONResponse:
+        return told(Refusal.of(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        """The first thing that is wrong and where, without the input itself, which may be anything."""
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        message = f"{place}: {first['msg']}".encode("utf-8", "replace").decode()
+        return told(Refusal(422, "invalid", message, "see /docs for what is expected"))
+
+    @app.exception_handler(HTTPException)
+    async def missing(_: Request, error: HTTPException) -> JSONResponse:
+        if error.status_code == 400:  # what FastAPI says of a body in no known encoding
+            return told(Refusal(422, "invalid", "the body is not JSON in UTF-8", "see /docs for what is expected"))
+        fix = "see /docs for what there is"
+        refusal = Refusal(error.status_code, f"http_{error.status_code}", str(error.detail), fix)
+        made = told(refusal)
+        made.headers.update(error.headers or {})
+        return made
+
+    @app.exception_handler(Exception)
+    async def broken(_: Request, error: Exception) -> JSONResponse:
+        log.error("a request failed", exc_info=error)
+        return told(Refusal(500, "internal", "the server made a mistake", "see its log"))

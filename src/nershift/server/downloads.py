@@ -1,0 +1,62 @@
+"""Files to take away: labels in any format that can be written, and the folder of a version."""
+
+from __future__ import annotations
+
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from nershift.data.formats import write_sentences
+from nershift.data.formats.registry import FORMATS
+from nershift.data.spans import Sentence
+from nershift.server.refusals import Refusal
+
+_TEXT = "text/plain; charset=utf-8"
+_ZIP = "application/zip"
+
+
+def writable_formats() -> list[str]:
+    """The formats that ``nershift convert`` can write."""
+    return [name for name, known in FORMATS.items() if known.write is not None]
+
+
+def export(sentences: Sequence[Sentence], format: str) -> tuple[bytes, str, str]:
+    """Labelled sentences in a format: the bytes, their media type and a file name.
+
+    What a format writes as several files comes as a zip of them.
+    """
+    known = FORMATS.get(format)
+    if known is None or known.write is None:
+        names = ", ".join(writable_formats())
+        raise Refusal(422, "format", "this format cannot be written", f"choose one of: {names}")
+    suffix = known.suffixes[0] if known.suffixes else ""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "out" / f"labels{suffix}"
+        path.parent.mkdir()
+        write_sentences(path, sentences, format)
+        files = sorted(p for p in path.parent.rglob("*") if p.is_file())
+        if files == [path]:
+            content = path.read_bytes()
+            try:
+                content.decode("utf-8")
+            except UnicodeDecodeError:
+                return content, "application/octet-stream", path.name
+            return content, _TEXT, path.name
+        packed = Path(folder) / "labels.zip"
+        zip_files(path.parent, files, packed)
+        return packed.read_bytes(), _ZIP, f"labels-{format}.zip"
+
+
+def zip_folder(folder: Path, name: str) -> Path:
+    """A zip of a version's folder as a temporary file, which the caller removes."""
+    with tempfile.NamedTemporaryFile(prefix="nershift-", suffix=".zip", delete=False) as file:
+        target = Path(file.name)
+    zip_files(folder, sorted(p for p in folder.iterdir() if p.is_file()), target, inside=name)
+    return target
+
+
+def zip_files(root: Path, files: Sequence[Path], target: Path, inside: str = "") -> None:
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as packed:
+        for path in files:
+            packed.write(path, str(Path(inside) / path.relative_to(root)))

@@ -1,0 +1,128 @@
+"""From texts or tokens to answers: sentences are found, tagged in one batch, and told with offsets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nershift.data.spans import Sentence, Span
+from nershift.data.tokenizer import sentences as split_sentences
+from nershift.data.tokenizer import tokenize
+from nershift.heads.base import Head
+from nershift.heads.prototype import PrototypeHead
+from nershift.heads.softmax import SoftmaxHead
+from nershift.model import by_length
+from nershift.tagger.tagger import Tagger
+
+_BATCH = 64  # sentences
+_KEPT_FORMS = 200_000  # distinct word forms kept between batches
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One text or one tokenised sentence as the tagger reads it.
+
+    ``offsets`` are characters of the text; there are none where tokens were given.
+    """
+
+    tokens: list[str]
+    sentences: list[Sentence]
+    offsets: list[tuple[int, int]] | None = None
+    text: str = ""
+
+    @classmethod
+    def of_text(cls, text: str) -> Reading:
+        tokens: list[str] = []
+        offsets: list[tuple[int, int]] = []
+        parts: list[Sentence] = []
+        for start, end in split_sentences(text):
+            found = [(start + a, start + b) for a, b in tokenize(text[start:end])]
+            if found:
+                words = [text[a:b] for a, b in found]
+                parts.append(Sentence(tuple(words)))
+                tokens += words
+                offsets += found
+        return cls(tokens, parts, offsets, text)
+
+    @classmethod
+    def of_tokens(cls, tokens: list[str]) -> Reading:
+        return cls(tokens, [Sentence(tuple(tokens))])
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """Entities of one sentence, and how unsure the tagger is of the whole of it, from 0 to 1."""
+
+    spans: Sequence[Span]
+    uncertainty: float
+
+
+@torch.inference_mode()
+def tag(tagger: Tagger | None, sentences: Sequence[Sentence]) -> list[Tagged]:
+    """Tag with confidences. Uncertainty is ``1 - p^(1/n)``, p the probability of the tags of all n tokens.
+
+    Without a tagger (a model that has only been pretrained) nothing is an entity and nothing is certain.
+    """
+    out = [Tagged((), 0.0 if tagger and not len(s) else 1.0) for s in sentences]
+    if tagger is None:
+        return out
+    model, key = tagger.model, tagger.key
+    head = model.head(key)
+    for part in by_length(sentences, _BATCH):
+        chosen = [sentences[i] for i in part]
+        prepared = [model.encoder.prepare(s.tokens) for s in chosen]
+        batch = model.batch(key, chosen, prepared)
+        states = model.states(batch)
+        spans = model.spans(batch, confidence=True, states=states)
+        tags = [head.space.encode(row, len(s)) for row, s in zip(spans, chosen, strict=True)]
+        padded = torch.zeros(batch.mask.shape, dtype=torch.long)
+        padded[batch.mask.cpu()] = torch.tensor([t for row in tags for t in row])
+        losses = _log_loss(head, states, batch.mask, padded.to(batch.mask.device))
+        for i, row, loss in zip(part, spans, losses, strict=True):
+            out[i] = Tagged(row, 1.0 - math.exp(-max(loss, 0.0) / len(sentences[i])))
+    model.encoder.forget_beyond(_KEPT_FORMS)
+    return out
+
+
+def _log_loss(head: Head, states: Tensor, mask: Tensor, tags: Tensor) -> list[float]:
+    if isinstance(head, PrototypeHead):  # its own loss tells one half of a batch from the other
+        return SoftmaxHead.loss(head, states, mask, tags).tolist()
+    return head.loss(states, mask, tags).tolist()
+
+
+def answer(reading: Reading, tagged: Sequence[Tagged], min_confidence: float) -> dict[str, Any]:
+    """The JSON of one text: tokens, sentences as token ranges, entities, uncertainty a sentence."""
+    entities: list[dict[str, Any]] = []
+    ranges: list[tuple[int, int]] = []
+    at, offsets = 0, reading.offsets
+    for sentence, found in zip(reading.sentences, tagged, strict=True):
+        ranges.append((at, at + len(sentence)))
+        for span in found.spans:
+            confidence = span.score or 0.0
+            if confidence < min_confidence:
+                continue
+            start, end = at + span.start, at + span.end
+            entity: dict[str, Any] = {"start": start, "end": end, "label": span.label}
+            if offsets is not None:
+                a, b = offsets[start][0], offsets[end - 1][1]
+                entity |= {"char_start": a, "char_end": b, "text": reading.text[a:b]}
+            else:
+                entity["text"] = " ".join(reading.tokens[start:end])
+            entity["confidence"] = round(confidence, 4)
+            entities.append(entity)
+        at += len(sentence)
+    tokens: list[dict[str, Any]] = [{"text": word} for word in reading.tokens]
+    if offsets is not None:
+        for token, (a, b) in zip(tokens, offsets, strict=True):
+            token["start"], token["end"] = a, b
+    return {
+        "tokens": tokens,
+        "sentences": ranges,
+        "entities": entities,
+        "uncertainty": [round(t.uncertainty, 4) for t in tagged],
+    }

@@ -1,0 +1,193 @@
+"""Learning from a few corrected sentences: types are added to a head, then all weights are trained a little."""
+
+from __future__ import annotations
+
+import os
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nershift.config import TrainConfig
+from nershift.data.labels import LabelSpace
+from nershift.data.spans import Sentence
+from nershift.encoders.transformer import TransformerEncoder
+from nershift.evaluation.metrics import score
+from nershift.heads.base import Head, make_head
+from nershift.heads.crf.head import CRFHead
+from nershift.heads.softmax import SoftmaxHead
+from nershift.model import TaggingModel
+from nershift.model_store import load_model
+from nershift.tagger.tagger import TARGET, Tagger
+from nershift.training.logger import TrainLogger
+from nershift.training.loop import Loop
+from nershift.training.processes import Processes
+from nershift.training.sampler import BatchSampler
+from nershift.training.seeding import seed_torch
+from nershift.training.stage import TrainingStage
+
+SEED = 1
+FOLDS = 5
+_RECURRENT = TrainConfig(lr=3e-3, batch_size=8, schedule="linear")
+_TRANSFORMER = TrainConfig(optimizer="adamw", lr=1e-3, encoder_lr=5e-5, batch_size=8, schedule="linear", warmup=0.1)
+_STEPS = {"recurrent": (120, 600), "transformer": (40, 200)}  # least and most
+_EPOCHS = 40  # where that lies between
+Tell = Callable[[float, str], None]  # share done, what is going on
+
+
+def learn(base: Path, sentences: Sequence[Sentence], scratch: Path, seconds: float, tell: Tell) -> Tagger:
+    """A tagger for the types of ``base`` and of ``sentences``, from the weights of ``base``.
+
+    Args:
+        base: folder of a tagger or of a pretrained model; it is only read.
+        sentences: labelled with all their entities.
+        scratch: a folder for what training writes on its way.
+        seconds: training is cut short to take about this long.
+        tell: is called now and then.
+    """
+    scratch.mkdir(parents=True, exist_ok=True)
+    model, meta = load_model(base)
+    model = prepare(model, sentences)
+    torch.set_num_threads(threads_for(model))
+    config = _settings(model, sentences, seconds)
+    sampler = BatchSampler(model, TARGET, sentences, config.batch_size, SEED)
+    stage = TrainingStage("train", model, config, {TARGET: sampler}, SEED)
+    with Processes("cpu") as processes, _Told(scratch, config.max_steps, tell) as logger:
+        Loop(stage, scratch / "state", processes, logger).run()
+    meta.pop("calibration", None)
+    return Tagger(model, {**meta, "seed": SEED, "labelled": len(sentences)})
+
+
+def threads_for(model: TaggingModel) -> int:
+    """A recurrent model works on one token after the other, and more threads than one only get in the way."""
+    return (os.cpu_count() or 1) if isinstance(model.encoder, TransformerEncoder) else 1
+
+
+def prepare(model: TaggingModel, sentences: Sequence[Sentence]) -> TaggingModel:
+    """``model`` with the words of the sentences and one head, for its own types and theirs.
+
+    What the head already knows of its types stays; rows of new types start at random.
+    """
+    given = {span.label for s in sentences for span in s.spans}
+    old = _nearest_decoder(model, given)
+    scheme = old.space.scheme if old else "BIOES"
+    kept = old.space.types if old else ()
+    space = LabelSpace.of({*kept, *given}, scheme)
+    seed_torch(SEED, "words", TARGET)
+    model.encoder.learn_words(sorted({t for s in sentences for t in s.tokens}))
+    if old is not None and old.space == space:
+        old.temperature = 1.0  # it was fitted to weights that are about to change
+        return TaggingModel(model.encoder, {TARGET: old})
+    seed_torch(SEED, "decoder", TARGET)
+    kind = old.kind if old is not None and old.kind != "prototypes" else "crf"
+    settings = old.describe().get("settings") if old is not None and old.kind == kind else None
+    made = make_head(kind, space, model.encoder.size, settings)
+    if old is not None:
+        carry_over(old, made)
+    return TaggingModel(model.encoder, {TARGET: made})
+
+
+def _nearest_decoder(model: TaggingModel, types: set[str]) -> Head | None:
+    """The target's head; of a pretrained model the one that shares most types, if any does."""
+    heads = dict(model.named_heads())
+    if TARGET in heads:
+        return heads[TARGET]
+    shared = [(len(types & set(d.space.types)), -len(d.space.types), d) for d in heads.values()]
+    best = max(shared, key=lambda row: row[:2], default=(0, 0, None))
+    return best[2] if best[0] else None
+
+
+@torch.no_grad()
+def carry_over(old: Head, new: Head) -> None:
+    """Copy what ``old`` knows of the tags both have (heads with a row a tag; others start afresh)."""
+    linear = (CRFHead, SoftmaxHead)
+    if type(old) is not type(new) or not isinstance(old, linear):
+        return
+    tags = [tag for tag in new.space.tags if tag in old.space.index]
+    ours = torch.tensor([new.space.index[tag] for tag in tags])
+    theirs = torch.tensor([old.space.index[tag] for tag in tags])
+    new.project.weight[ours] = old.project.weight[theirs]
+    new.project.bias[ours] = old.project.bias[theirs]
+    if isinstance(old, CRFHead) and isinstance(new, CRFHead):
+        new.transitions[ours[:, None], ours] = old.transitions[theirs[:, None], theirs]
+        new.starts[ours] = old.starts[theirs]
+        new.ends[ours] = old.ends[theirs]
+
+
+def _settings(model: TaggingModel, sentences: Sequence[Sentence], seconds: float) -> TrainConfig:
+    """Enough steps for this many sentences, and no more than fit the time: a few are timed to know."""
+    big = isinstance(model.encoder, TransformerEncoder)
+    config = _TRANSFORMER if big else _RECURRENT
+    least, most = _STEPS["transformer" if big else "recurrent"]
+    per_epoch = -(-len(sentences) // config.batch_size)
+    steps = min(max(_EPOCHS * per_epoch, least), most)
+    sampler = BatchSampler(model, TARGET, sentences, config.batch_size, SEED)
+    times = []
+    for k in range(3):
+        began = time.perf_counter()
+        model.loss(sampler.batch(k)).backward()
+        times.append(time.perf_counter() - began)
+    model.zero_grad(set_to_none=True)
+    affordable = int(seconds / (1.5 * statistics.median(times)))  # the optimiser takes its share too
+    steps = max(min(steps, affordable), min(least, 20))
+    return replace(config, epochs=-(-steps // per_epoch), max_steps=steps)
+
+
+class _Told(TrainLogger):
+    """A logger that says how far training has come."""
+
+    def __init__(self, folder: Path, total: int, tell: Tell) -> None:
+        super().__init__(folder, quiet=True)
+        self._total, self._tell = total, tell
+
+    def write(self, entry: dict[str, Any], step: int) -> None:
+        super().write(entry, step)
+        self._tell(step / self._total, f"step {step} of {self._total}, loss {entry['loss']:.2f}")
+
+
+def cross_validate(
+    base: Path, sentences: Sequence[Sentence], scratch: Path, seconds: float, tell: Tell
+) -> dict[str, float | int] | None:
+    """Mean and standard deviation of F1 over folds; None where fewer than two folds could be told apart.
+
+    Folds are made alike in their types. A fold without any entity says nothing and is left out.
+    """
+    found = []
+    parts = folds(sentences, FOLDS)
+    for number, held in enumerate(parts):
+        train = [s for i, s in enumerate(sentences) if i not in held]
+        test = [sentences[i] for i in sorted(held)]
+
+        def told(share: float, message: str, number: int = number) -> None:
+            tell((number + share) / len(parts), f"fold {number + 1} of {len(parts)}")
+
+        if train and any(s.spans for s in test):
+            tagger = learn(base, train, scratch / f"fold-{number}", seconds, told)
+            found.append(score(test, tagger.tag_sentences(test)).f1)
+    if len(found) < 2:
+        return None
+    return {
+        "mean": round(statistics.mean(found), 4),
+        "sd": round(statistics.stdev(found), 4),
+        "folds": len(found),
+    }
+
+
+def folds(sentences: Sequence[Sentence], number: int) -> list[set[int]]:
+    """Indices in ``number`` parts of like size (fewer where there are fewer sentences), sorted by types and dealt.
+
+    Example:
+        >>> s = [Sentence.of(["a"], [(0, 1, "A")]), Sentence.of(["b"])] * 4
+        >>> [len(part) for part in folds(s, 4)]
+        [2, 2, 2, 2]
+    """
+    order = list(range(len(sentences)))
+    random.Random(SEED).shuffle(order)
+    order.sort(key=lambda i: sorted({span.label for span in sentences[i].spans}))
+    number = min(number, len(order))
+    return [set(order[k::number]) for k in range(number)]

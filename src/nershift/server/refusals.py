@@ -1,0 +1,38 @@
+"""What the server says when it does not do what it was asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nershift.errors import NershiftError
+
+
+class Refusal(Exception):
+    """An answer other than success: a status, a code for programs, a message and a next step for people."""
+
+    def __init__(self, status: int, code: str, message: str, fix: str = "") -> None:
+        self.status, self.code, self.message, self.fix = status, code, message, fix
+        super().__init__(message)
+
+    @classmethod
+    def of(cls, error: NershiftError) -> Refusal:
+        """An error of the library: the request asked for something that the data cannot give."""
+        message = f"{error.place}: {error.found}" if error.place else error.found
+        if error.expected:
+            message += f" (expected: {error.expected})"
+        return cls(422, "unusable", message, error.fix)
+
+    def body(self) -> dict[str, Any]:
+        return {"error": {"code": self.code, "message": self.message, "fix": self.fix}}
+
+
+def too_busy(waiting: int) -> Refusal:
+    return Refusal(429, "overloaded", f"{waiting} requests are waiting already", "try again in a moment")
+
+
+def too_slow(seconds: float) -> Refusal:
+    return Refusal(503, "timeout", f"no answer within {seconds:g} s", "send less text at once, or try again later")
+
+
+def shutting_down() -> Refusal:
+    return Refusal(503, "stopping", "the server is stopping", "try again when it is back")

@@ -1,0 +1,53 @@
+"""Listening on an address and answering there until the process is told to stop."""
+
+from __future__ import annotations
+
+import gc
+import socket
+
+import uvicorn
+
+from nershift.errors import ConfigError
+from nershift.server.app import make_app
+from nershift.server.security import Guard
+from nershift.server.service import Service
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that is bound before a model is loaded, so that a wrong address is told at once.
+
+    It says that it is TCP, which asyncio looks for before it turns off Nagle's algorithm; without that the second
+    packet of an answer waits some 40 ms for the first one's acknowledgement.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((host, port))
+        made.listen(2048)
+    except OSError as error:
+        made.close()
+        raise ConfigError(
+            f"cannot listen there ({error.strerror or error})",
+            place=f"{host}:{port}",
+            fix="choose another --port (0: any free one) or --host",
+        ) from None
+    return made
+
+
+def run(service: Service, guard: Guard, listening: socket.socket, quiet: bool = False) -> None:
+    """Serve until SIGINT or SIGTERM; requests under way are given five seconds."""
+    config = uvicorn.Config(
+        make_app(service, guard),
+        log_config=None,
+        log_level="warning" if quiet else "info",
+        access_log=not quiet,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=5,
+        server_header=False,
+        proxy_headers=False,
+    )
+    # What is there now stays: left to itself, collecting it again and again stops everyone for a tenth of a second.
+    gc.collect()
+    gc.freeze()
+    uvicorn.Server(config).run(sockets=[listening])

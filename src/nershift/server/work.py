@@ -1,0 +1,67 @@
+"""The process that adapts: ``python -m nershift.server.work JOB.json``, one JSON line a piece of news.
+
+It is a process of its own so that training slows no answer, a crash in it harms nothing, and it can be stopped
+at any moment. It ends by itself when its standard input closes, that is, when the server is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from nershift.data.formats import jsonl
+from nershift.data.problems import Problems
+from nershift.errors import NershiftError
+
+
+def main(job_file: Path) -> int:
+    news = sys.stdout
+    sys.stdout = sys.stderr  # whatever a library prints is no news
+    threading.Thread(target=_end_with_server, daemon=True).start()
+    _be_nice()
+    job = json.loads(job_file.read_text(encoding="utf-8"))
+
+    def say(state: str = "", progress: float = 0.0, message: str = "", **more: Any) -> None:
+        line = {"state": state, "progress": round(progress, 3), "message": message, **more}
+        news.write(json.dumps(line) + "\n")
+        news.flush()
+
+    try:
+        _adapt(job, say)
+    except NershiftError as error:
+        say(failed=str(error))
+        return 1
+    return 0
+
+
+def _adapt(job: dict[str, Any], say: Callable[..., None]) -> None:
+    from nershift.server.learning import cross_validate, learn
+
+    base, scratch, seconds = Path(job["base"]), Path(job["scratch"]), float(job["seconds"])
+    sentences = jsonl.read(Path(job["labels"]), Problems())
+    tagger = learn(base, sentences, scratch / "all", seconds, lambda p, m: say("training", p, m))
+    tagger.save(Path(job["out"]))
+    say(ready=list(tagger.types), method=str(tagger.meta.get("method", "")))
+    if job["cross_validate"]:
+        f1 = cross_validate(base, sentences, scratch, seconds, lambda p, m: say("validating", p, m))
+        say(f1=f1)
+
+
+def _end_with_server() -> None:
+    sys.stdin.read()
+    os._exit(3)
+
+
+def _be_nice() -> None:
+    """Answers come first: training takes what time they leave."""
+    if hasattr(os, "nice"):
+        os.nice(5)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,69 @@
+"""Several taggers for the same types that vote on each entity."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from nershift.data.spans import Sentence, Span
+from nershift.errors import ConfigError
+from nershift.tagger.entities import Entity, ReadsTexts, place_entities, split_texts
+from nershift.tagger.tagger import Tagger
+
+
+def vote(answers: Sequence[Sequence[Sentence]]) -> list[Sentence]:
+    """The entities that more than half of the answers have, with the same words and type.
+
+    Two such entities stand together in at least one answer, so they never overlap. The score is the mean of the
+    answers' scores; an answer without the entity counts as 0, one without scores as 1.
+
+    Example:
+        >>> ada = Sentence.of(["Ada", "left"], [(0, 1, "PER")])
+        >>> vote([[ada], [ada], [ada.with_spans(())]])[0].spans
+        (Span(start=0, end=1, label='PER', score=0.6666666666666666),)
+    """
+    voted = []
+    for same in zip(*answers, strict=True):
+        scores = defaultdict[tuple[int, int, str], list[float]](list)
+        for sentence in same:
+            for span in sentence.spans:
+                scores[span.start, span.end, span.label].append(1.0 if span.score is None else span.score)
+        kept = sorted(what for what, given in scores.items() if 2 * len(given) > len(same))
+        voted.append(same[0].with_spans(Span(*what, sum(scores[what]) / len(same)) for what in kept))
+    return voted
+
+
+class Ensemble(ReadsTexts):
+    """Taggers that vote: runs with other seeds, encoders or methods for one target.
+
+    Example::
+
+        tagger = Ensemble.load(["runs/clinic-1", "runs/clinic-2", "runs/clinic-3"])
+        tagger("Dr. Okafor saw her in Leeds.")
+    """
+
+    def __init__(self, taggers: Sequence[Tagger]) -> None:
+        if not taggers:
+            raise ConfigError("a ensemble without taggers", expected="one or more")
+        self.taggers = list(taggers)
+        first = self.taggers[0]
+        for other in self.taggers[1:]:
+            if set(other.types) != set(first.types):
+                raise ConfigError(
+                    "taggers that vote must have the same entity types",
+                    place=f"{other.folder or 'a tagger'}: {', '.join(other.types)}",
+                    expected=", ".join(first.types),
+                )
+
+    @classmethod
+    def load(cls, folders: Sequence[str | Path], device: str = "cpu") -> Ensemble:
+        return cls([Tagger.load(folder, device) for folder in folders])
+
+    def tag_sentences(self, sentences: Sequence[Sentence], batch_size: int = 128) -> list[Sentence]:
+        """The same sentences with the spans that were voted for."""
+        return vote([tagger.tag_sentences(sentences, batch_size) for tagger in self.taggers])
+
+    def tag_texts(self, texts: Sequence[str]) -> list[list[Entity]]:
+        parts, owner = split_texts(texts)
+        return place_entities(texts, self.tag_sentences(parts), owner)

@@ -1,0 +1,70 @@
+"""Spans with probabilities from the scores of tags, by NumPy: what the heads of a tagger do, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nershift.data.labels import LabelSpace, span_tags
+from nershift.data.spans import Span
+from nershift.heads.crf.arrays import BLOCKED, span_probabilities, viterbi
+
+Array = NDArray[Any]
+
+KINDS = ("crf", "softmax", "prototypes")  # the last one measures distances, which is a linear layer, too
+
+
+class ArrayHead:
+    """Most probable legal tags, by the description that the export wrote.
+
+    Args:
+        description: ``kind types scheme temperature``, and for a CRF ``transitions starts ends``.
+    """
+
+    def __init__(self, description: Mapping[str, Any]) -> None:
+        self.kind = str(description["kind"])
+        self.space = LabelSpace(tuple(description["types"]), description["scheme"])
+        self.temperature = float(description["temperature"])
+        legal = (self.space.legal_steps, self.space.legal_starts, self.space.legal_ends)
+        given: list[Any] = [np.float32(0)] * 3
+        if self.kind == "crf":
+            given = [np.array(description[name], np.float32) for name in ("transitions", "starts", "ends")]
+        self.chain = [
+            np.where(np.array(may), scores, np.float32(BLOCKED)) for may, scores in zip(legal, given, strict=True)
+        ]
+
+    def tags(self, emissions: Array, mask: Array) -> Array:
+        """The best legal tag of each token, [B, L]; 0 under padding."""
+        scores = emissions if self.kind == "crf" else _log_softmax(emissions)
+        steps, starts, ends = self.chain
+        return viterbi(scores, steps, starts, ends, mask)
+
+    def spans(self, emissions: Array, mask: Array) -> list[list[Span]]:
+        """Entities of each sentence, each with its probability."""
+        found = [
+            self.space.decode(row[:length].tolist())
+            for row, length in zip(self.tags(emissions, mask), mask.sum(1).tolist(), strict=True)
+        ]
+        return [
+            [Span(s.start, s.end, s.label, c) for s, c in zip(mine, given, strict=True)]
+            for mine, given in zip(found, self._confidences(emissions, mask, found), strict=True)
+        ]
+
+    def _confidences(self, emissions: Array, mask: Array, spans: list[list[Span]]) -> list[list[float]]:
+        if self.kind == "crf":
+            steps, starts, ends = (scores / self.temperature for scores in self.chain)
+            return span_probabilities(emissions / self.temperature, steps, starts, ends, mask, self.space, spans)
+        scores = _log_softmax(emissions.astype(np.float64) / self.temperature)  # [B, L, C]
+        return [
+            [float(np.exp(row[np.arange(s.start, s.end), span_tags(self.space, s)].sum())) for s in mine]
+            for row, mine in zip(scores, spans, strict=True)
+        ]
+
+
+def _log_softmax(scores: Array) -> Array:
+    shifted = scores - scores.max(-1, keepdims=True)
+    out: Array = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+    return out

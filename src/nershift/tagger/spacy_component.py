@@ -1,0 +1,145 @@
+"""A tagger as a component of a spaCy pipeline: ``nlp.add_pipe("nershift", config={"model": DIR})``.
+
+spaCy finds this module by its entry point and imports it the first time the name is used.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from nershift.data.spans import Sentence
+from nershift.errors import CheckpointError, MissingExtraError
+
+try:
+    from spacy.language import Language
+    from spacy.tokens import Doc, Span
+    from spacy.util import minibatch
+except ImportError:
+    raise MissingExtraError("spacy", "spacy", "the spaCy component") from None
+
+_FOLDER = "tagger"
+
+
+class Tags(Protocol):
+    """What a component needs of a tagger; both kinds have it."""
+
+    @property
+    def types(self) -> tuple[str, ...]: ...
+
+    def tag_sentences(self, sentences: Sequence[Sentence], batch_size: int = 128) -> list[Sentence]: ...
+
+
+@Language.factory(
+    "nershift",
+    assigns=["doc.ents", "token.ent_iob", "token.ent_type"],
+    default_config={"model": "", "batch_size": 128, "min_confidence": 0.0, "device": "cpu"},
+)
+def make_nershift(
+    nlp: Language, name: str, model: str, batch_size: int, min_confidence: float, device: str
+) -> NershiftComponent:
+    return NershiftComponent(name, model, batch_size, min_confidence, device)
+
+
+class NershiftComponent:
+    """Sets ``doc.ents``, and ``span._.confidence`` of each entity.
+
+    A sentence of the Doc, where something before this component has set sentence boundaries, is a sentence of the
+    tagger; else the whole Doc is one. White space that spaCy keeps as a token is not shown to the tagger.
+
+    Args:
+        name: of the component in its pipeline.
+        model: a folder of a tagger, exported or not. It is opened at the first Doc, so that a saved pipeline, which
+            brings its own copy, loads where this folder does not exist.
+        batch_size: sentences tagged at once.
+        min_confidence: entities below are left out.
+        device: for a tagger that runs with torch.
+    """
+
+    def __init__(
+        self, name: str, model: str, batch_size: int = 128, min_confidence: float = 0.0, device: str = "cpu"
+    ) -> None:
+        self.name, self.model, self.device = name, model, device
+        self.batch_size, self.min_confidence = batch_size, min_confidence
+        self._tagger: Tags | None = None
+        if not Span.has_extension("confidence"):
+            Span.set_extension("confidence", default=None)
+
+    @property
+    def tagger(self) -> Tags:
+        if self._tagger is None:
+            if not self.model:
+                raise CheckpointError(
+                    "no tagger was named",
+                    place=f"pipeline component '{self.name}'",
+                    expected="the folder of a finished run",
+                    fix='nlp.add_pipe("nershift", config={"model": DIR})',
+                )
+            self._tagger = _open(Path(self.model), self.device)
+        return self._tagger
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Entity types; none as long as there is no tagger to ask."""
+        return self.tagger.types if self._tagger is not None or Path(self.model).is_dir() else ()
+
+    def __call__(self, doc: Doc) -> Doc:
+        self._annotate([doc])
+        return doc
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        for docs in minibatch(stream, batch_size):
+            found = list(docs)
+            self._annotate(found)
+            yield from found
+
+    def _annotate(self, docs: Sequence[Doc]) -> None:
+        parts = [list(_sentences(doc)) for doc in docs]
+        rows = [Sentence.of(token.text for token in tokens) for mine in parts for tokens in mine]
+        tagged = iter(self.tagger.tag_sentences(rows, self.batch_size))
+        for doc, mine in zip(docs, parts, strict=True):
+            found: list[tuple[Span, float]] = []
+            for tokens in mine:
+                for span in next(tagged).spans:
+                    if (span.score or 0.0) >= self.min_confidence:
+                        first, last = tokens[span.start].i, tokens[span.end - 1].i
+                        found.append((Span(doc, first, last + 1, label=span.label), span.score or 0.0))
+            doc.set_ents([entity for entity, _ in found], default="outside")
+            for entity, score in found:
+                entity._.confidence = score
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """Put a whole copy of the tagger into the pipeline's folder."""
+        from nershift.tagger.tagger import Tagger
+
+        target = Path(path) / _FOLDER
+        if isinstance(self.tagger, Tagger):
+            self.tagger.save(target)
+        elif Path(self.model).resolve() != target.resolve():
+            shutil.copytree(self.model, target, dirs_exist_ok=True)
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> NershiftComponent:
+        self.model = str(Path(path) / _FOLDER)
+        self._tagger = _open(Path(self.model), self.device)
+        return self
+
+
+def _sentences(doc: Doc) -> Iterator[list[Any]]:
+    """The tokens of each sentence, without white space."""
+    parts = doc.sents if doc.has_annotation("SENT_START") else [doc[:]]
+    for part in parts:
+        tokens = [token for token in part if not token.is_space]
+        if tokens:
+            yield tokens
+
+
+def _open(folder: Path, device: str) -> Tags:
+    from nershift.tagger.onnx.tagger import OnnxTagger, is_exported
+
+    if is_exported(folder):
+        return OnnxTagger.load(folder)
+    from nershift.tagger.tagger import Tagger
+
+    return Tagger.load(folder, device)

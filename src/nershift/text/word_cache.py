@@ -1,0 +1,110 @@
+"""Words as rows: each distinct word form is looked up once and then known by a number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nershift.text.rounding import Rounding
+from nershift.text.vectors import lookup_forms
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+PAD, UNKNOWN = "<pad>", "<unknown>"
+
+
+class Vocabulary:
+    """Words with numbers; 0 is padding, 1 the unknown word.
+
+    Example:
+        >>> v = Vocabulary(["rome", "0000"])
+        >>> v.find("Rome"), v.find("1999"), v.find("Oslo")
+        (2, 3, 1)
+    """
+
+    def __init__(self, words: Iterable[str] = ()) -> None:
+        self.words: list[str] = [PAD, UNKNOWN]
+        self.index: dict[str, int] = {PAD: 0, UNKNOWN: 1}
+        self.extend(words)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def extend(self, words: Iterable[str]) -> None:
+        for word in words:
+            if word not in self.index:
+                self.index[word] = len(self.words)
+                self.words.append(word)
+
+    def find(self, word: str) -> int:
+        for form, _ in lookup_forms(word):
+            if form in self.index:
+                return self.index[form]
+        return 1
+
+
+class WordCache:
+    """Distinct word forms met so far, with the vocabulary row and the characters of each.
+
+    The table only grows through :meth:`numbers`; :meth:`clear` empties it, which the tagger does when it has
+    met more forms than it should keep in memory.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, characters: Vocabulary, max_length: int) -> None:
+        self.vocabulary, self.characters, self.max_length = vocabulary, characters, max_length
+        self.clear()
+
+    def clear(self) -> None:
+        self._number: dict[str, int] = {}
+        self._rows = np.zeros(1024, dtype=np.int64)
+        self._chars = np.zeros((1024, self.max_length), dtype=np.int64)
+        self._lengths = np.zeros(1024, dtype=np.int64)
+        self.numbers([""])  # form 0 is padding
+        self._rows[0] = self._chars[0] = 0
+
+    def __len__(self) -> int:
+        return len(self._number)
+
+    def numbers(self, tokens: Sequence[str]) -> list[int]:
+        """A number a token; forms not met before are added."""
+        known = self._number
+        out = []
+        for token in tokens:
+            number = known.get(token)
+            if number is None:
+                number = known[token] = len(known)
+                self._add(number, token)
+            out.append(number)
+        return out
+
+    def _add(self, number: int, token: str) -> None:
+        if number == len(self._rows):
+            self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
+            self._chars = np.concatenate([self._chars, np.zeros_like(self._chars)])
+            self._lengths = np.concatenate([self._lengths, np.zeros_like(self._lengths)])
+        self._rows[number] = self.vocabulary.find(token)
+        if len(token) > self.max_length:
+            tail = self.max_length // 2
+            token = token[: self.max_length - tail] + token[len(token) - tail :]
+        spelled = [self.characters.index.get(c, 1) for c in token] or [1]
+        self._chars[number, : len(spelled)] = spelled
+        self._lengths[number] = len(spelled)
+
+    def look_up(self, numbers: np.ndarray, rounding: Rounding | None = None) -> tuple[Tensor, Tensor]:
+        """``rows [N]`` and ``characters [N, W]`` (0 = padding) of the given forms, padded as ``rounding`` asks for."""
+        import torch  # here, so that taggers that run without torch can use the rest
+
+        rows, chars = self.arrays(numbers)
+        if rounding is not None:
+            more = rounding.up(len(rows), rounding.forms) - len(rows)
+            letters = min(rounding.up(chars.shape[1], rounding.letters), self.max_length)
+            rows, chars = np.pad(rows, (0, more)), np.pad(chars, ((0, more), (0, letters - chars.shape[1])))
+        return torch.from_numpy(rows), torch.from_numpy(chars)
+
+    def arrays(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """:meth:`look_up` as arrays."""
+        width = int(self._lengths[numbers].max())
+        return self._rows[numbers], self._chars[numbers, :width]

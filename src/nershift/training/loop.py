@@ -1,0 +1,250 @@
+"""The one training loop: it owns optimiser, precision, processes, selection, checkpoints and resuming."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nershift.errors import NershiftError
+from nershift.model import Batch
+from nershift.storage import load_tensors, save_tensors
+from nershift.training import checkpoint
+from nershift.training.cuda_graphs import GraphRunner, suits
+from nershift.training.logger import TrainLogger
+from nershift.training.optim import make_optimizer, rate_factor, set_rate
+from nershift.training.processes import Processes
+from nershift.training.seeding import seed_torch
+from nershift.training.stage import TrainingStage
+
+
+class Interrupted(NershiftError):
+    """The run was asked to stop; its checkpoint is written."""
+
+
+class Diverged(NershiftError):
+    """Losses or weights are no longer numbers; nothing was kept of it."""
+
+
+@dataclass
+class Progress:
+    """Where a stage stands: everything a checkpoint must know beside weights and moments."""
+
+    step: int = 0
+    best: float | None = None
+    best_step: int = 0
+    best_file: str = ""
+    stale: int = 0  # epochs since the best score
+    sums: dict[str, float] = field(default_factory=dict)  # of logged values in this epoch
+    lines: int = 0  # of log.jsonl
+    finished: bool = False
+
+
+class Loop:
+    """Runs one stage in a folder, from its checkpoint if there is one.
+
+    After :meth:`run` the model holds the selected weights, and ``<folder>/<stage>.safetensors`` does too.
+    """
+
+    def __init__(self, stage: TrainingStage, folder: Path, processes: Processes, logger: TrainLogger) -> None:
+        self.stage, self.folder, self.processes, self.logger = stage, folder, processes, logger
+        self.config = stage.config
+        self.progress = Progress(lines=logger.lines)
+        self.result_path = folder / f"{stage.name}.safetensors"
+        self.checkpoint_path = folder / f"{stage.name}.checkpoint.safetensors"
+        self.best: dict[str, Tensor] | None = None
+        self._best_written = 0
+        self._sums: dict[str, Tensor] = {}
+        self.total = self.config.epochs * stage.steps_per_epoch
+        if self.config.max_steps:
+            self.total = min(self.total, self.config.max_steps)
+
+    def run(self) -> Progress:
+        if self.result_path.exists():
+            tensors, meta = load_tensors(self.result_path)
+            checkpoint.restore(self.stage.model, tensors, str(self.result_path))
+            self.progress = Progress(**meta)
+            self.logger.lines = self.progress.lines
+            return self.progress
+        self.recorder = GraphRunner(self.stage, self._compute) if suits(self.stage, self.processes) else None
+        self.optimizer = make_optimizer(self.config, self.stage.model, self.recorder is not None)
+        self._resume()
+        with self.recorder.recording() if self.recorder is not None else nullcontext():
+            self._train()
+        self._finish()
+        del self.recorder, self.optimizer  # they hold on to this loop, and to much of a GPU's memory
+        return self.progress
+
+    def _train(self) -> None:
+        task = self.logger.bar.add_task(self.stage.name, total=self.total, completed=self.progress.step, note="")
+        written = time.monotonic()
+        while self.progress.step < self.total and not self._exhausted():
+            self._step(self.progress.step)
+            self.progress.step += 1
+            if self.progress.step % self.stage.steps_per_epoch == 0 or self.progress.step == self.total:
+                self._end_epoch()
+            self.logger.bar.update(task, completed=self.progress.step, note=self._note())
+            every = self.config.checkpoint_steps
+            due = time.monotonic() - written > self.config.checkpoint_seconds
+            stop, due = self.processes.any_of(self.processes.stop_asked(), due)
+            if stop or due or (every and self.progress.step % every == 0):
+                self._save()
+                written = time.monotonic()
+            if stop:
+                raise Interrupted(
+                    f"stopped in stage '{self.stage.name}' after step {self.progress.step} of {self.total}",
+                    fix="run the same command again (without --overwrite) to go on from there",
+                )
+        self.logger.bar.remove_task(task)
+
+    def _exhausted(self) -> bool:
+        return bool(self.config.patience) and self.progress.stale >= self.config.patience
+
+    def _note(self) -> str:
+        return self.stage.note(self.progress.best) if self.progress.best is not None else ""
+
+    def _step(self, step: int) -> None:
+        stage, model = self.stage, self.stage.model
+        model.train()
+        seed_torch(stage.seed, stage.name, step, self.processes.rank)
+        set_rate(self.optimizer, rate_factor(self.config, step, stage.steps_per_epoch, self.total))
+        self.optimizer.zero_grad(set_to_none=True)
+        sentences = 0
+        for part in range(self.config.accumulate):
+            batches = stage.draw(step * self.config.accumulate + part, self.processes.rank, self.processes.world)
+            sentences += sum(len(batch) for batch in batches.values())
+            if self.recorder is not None:
+                return self._log(self.recorder.step(batches))
+            with self._autocast():
+                self._log(stage.gradients(batches, self._backward))
+        self._update(sentences)
+
+    def _compute(self, batches: Mapping[str, Batch]) -> dict[str, Tensor]:
+        """A whole step of one process and one batch of each sampler, in the form that can be recorded."""
+        with self._autocast():
+            logged = self.stage.gradients(batches, self._backward)
+        self._update(0)
+        return logged
+
+    def _log(self, logged: Mapping[str, Tensor]) -> None:
+        for name, value in logged.items():
+            value = value.detach().float() / self.config.accumulate
+            self._sums[name] = self._sums[name] + value if name in self._sums else value
+
+    def _update(self, sentences: int) -> None:
+        parameters = [p for p in self.stage.model.parameters() if p.grad is not None]
+        self.processes.average_gradients(parameters, sentences)
+        if self.config.clip:
+            torch.nn.utils.clip_grad_norm_(parameters, self.config.clip)
+        self.optimizer.step()
+
+    def _backward(self, loss: Tensor) -> None:
+        # Each gradient in the precision of its forward step: parts that kept single precision keep it here too.
+        with torch.autocast(loss.device.type, enabled=False):
+            (loss / self.config.accumulate).backward()
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        if self.config.precision == "bf16":
+            return torch.autocast(self.stage.model.device.type, torch.bfloat16)
+        return nullcontext()
+
+    def _end_epoch(self) -> None:
+        p = self.progress
+        steps = (p.step - 1) % self.stage.steps_per_epoch + 1
+        sums = self._finite_sums()
+        score = self.score()
+        # A score of 0 says nothing yet: the later weights are the better guess, and patience has not begun.
+        if score is not None and (not p.best or score > p.best):
+            p.best, p.best_step, p.stale = score, p.step, 0
+            self.best = {k: v.clone() for k, v in checkpoint.trainable(self.stage.model).items()}
+        elif score is not None:
+            p.stale += 1
+        entry = {"phase": self.stage.name, "step": p.step, "epoch": -(-p.step // self.stage.steps_per_epoch)}
+        self.logger.write(
+            entry | {k: v / steps for k, v in sums.items()} | self.stage.told(score) | self.stage.watch(),
+            p.step,
+        )
+        self._sums = {}
+        p.lines = self.logger.lines
+
+    def score(self) -> float | None:
+        """What selection would say of the weights as they are."""
+        with self._autocast():
+            return self.stage.validate()
+
+    def _finite_sums(self) -> dict[str, float]:
+        """What was logged since the epoch began. Looked at only where the loop waits for the GPU anyway."""
+        sums = {name: float(value) for name, value in self._sums.items()}
+        found = [f"{name} is {value}" for name, value in sums.items() if not math.isfinite(value)]
+        weights = [p.detach().isfinite().all() for p in self.stage.model.parameters() if p.requires_grad]
+        if not found and weights and not torch.stack(weights).all():
+            found = ["weights are infinite or not numbers"]
+        if self.processes.any_of(bool(found))[0]:
+            part = self.stage.block
+            clip = f"{self.config.clip:g}" if self.config.clip else "off"
+            raise Diverged(
+                f"training diverged: {found[0] if found else 'in another process'} at step {self.progress.step} "
+                f"of {self.total} (learning rate {self.config.lr:g}, clip {clip})",
+                place=f"phase '{self.stage.name}'",
+                expected="finite losses and weights",
+                fix=f"a lower rate (--set {part}.lr={self.config.lr / 10:g}) or tighter clipping "
+                f"(--set {part}.clip=1), with --overwrite",
+            )
+        return sums
+
+    def _save(self) -> None:
+        """Best weights first, then the checkpoint that names them, then the older best is removed."""
+        p = self.progress
+        p.sums = self._finite_sums()
+        if self.processes.main:
+            if self.best is not None and self._best_written != p.best_step:
+                p.best_file = f"{self.stage.name}.best-{p.best_step}.safetensors"
+                save_tensors(self.folder / p.best_file, self.best, {})
+                self._best_written = p.best_step
+            tensors = {f"model/{k}": v for k, v in checkpoint.trainable(self.stage.model).items()}
+            tensors |= {f"optimizer/{k}": v for k, v in checkpoint.optimizer_tensors(self.optimizer).items()}
+            save_tensors(self.checkpoint_path, tensors, vars(p))
+            self._sweep(p.best_file)
+        self.processes.wait()
+
+    def _sweep(self, keep: str) -> None:
+        for old in self.folder.glob(f"{self.stage.name}.best-*.safetensors"):
+            if old.name != keep:
+                old.unlink()
+
+    def _resume(self) -> None:
+        if not self.checkpoint_path.exists():
+            self.logger.rewind(self.progress.lines)
+            return
+        tensors, meta = load_tensors(self.checkpoint_path)
+        part = {
+            kind: {k.removeprefix(kind): v for k, v in tensors.items() if k.startswith(kind)}
+            for kind in ("model/", "optimizer/")
+        }
+        checkpoint.restore(self.stage.model, part["model/"], str(self.checkpoint_path))
+        checkpoint.restore_optimizer(self.optimizer, part["optimizer/"])
+        self.progress = Progress(**meta)
+        device = self.stage.model.device
+        self._sums = {name: torch.tensor(value, device=device) for name, value in self.progress.sums.items()}
+        if self.progress.best_file:
+            best, _ = load_tensors(self.folder / self.progress.best_file)
+            self.best = {k: v.to(device) for k, v in best.items()}
+            self._best_written = self.progress.best_step
+        self.logger.rewind(self.progress.lines)
+
+    def _finish(self) -> None:
+        if self.best is not None:
+            checkpoint.restore(self.stage.model, self.best, self.stage.name)
+        self.progress.finished, self.progress.sums = True, {}
+        if self.processes.main:
+            save_tensors(self.result_path, checkpoint.trainable(self.stage.model), vars(self.progress))
+            self.checkpoint_path.unlink(missing_ok=True)
+            self._sweep("")
+        self.processes.wait()

@@ -1,0 +1,79 @@
+"""Optimisers and learning-rate schedules by name. A rate is a function of the step, never saved."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from nershift.config import TrainConfig
+from nershift.model import TaggingModel
+from nershift.training.bert_adam import BertAdam
+
+RECORDED = ("adam", "adamw", "rmsprop")  # optimisers whose steps can be recorded
+
+
+def make_optimizer(config: TrainConfig, model: TaggingModel, recorded: bool = False) -> torch.optim.Optimizer:
+    """One optimiser over three groups: word vectors, the rest of the encoder, everything else.
+
+    Word vectors have no weight decay: it would pull rows that a batch does not touch towards zero.
+    ``recorded``: its rates are kept on the GPU, where a recorded step looks them up.
+    """
+    words = {id(p) for p in model.encoder.word_parameters()}
+    encoder = {id(p) for p in model.encoder.parameters()} - words
+    groups: dict[str, list[nn.Parameter]] = {"words": [], "encoder": [], "rest": []}
+    for p in model.parameters():
+        if p.requires_grad:
+            groups["words" if id(p) in words else "encoder" if id(p) in encoder else "rest"].append(p)
+    encoder_lr = config.lr if config.encoder_lr is None else config.encoder_lr
+    rates = {
+        "words": encoder_lr if config.words_lr is None else config.words_lr,
+        "encoder": encoder_lr,
+        "rest": config.lr,
+    }
+    settings = [
+        {
+            "params": ps,
+            "lr": torch.tensor(rates[g], device=model.device) if recorded else rates[g],
+            "base_lr": rates[g],
+            "weight_decay": 0.0 if g == "words" else config.weight_decay,
+        }
+        for g, ps in groups.items()
+        if ps
+    ]
+    fused = all(p.device.type in ("cpu", "cuda") for ps in groups.values() for p in ps)
+    if config.optimizer == "adam":
+        return torch.optim.Adam(settings, fused=fused, capturable=recorded)
+    if config.optimizer == "adamw":
+        return torch.optim.AdamW(settings, fused=fused, capturable=recorded)
+    if config.optimizer == "bertadam":
+        return BertAdam(settings)
+    if config.optimizer == "sgd":
+        return torch.optim.SGD(settings, momentum=config.momentum, fused=fused)
+    return torch.optim.RMSprop(settings, capturable=recorded)
+
+
+def rate_factor(config: TrainConfig, step: int, steps_per_epoch: int, total: int) -> float:
+    """What the base learning rate is multiplied by at ``step``.
+
+    Example:
+        >>> rate_factor(TrainConfig(schedule="inverse", decay=0.5), step=20, steps_per_epoch=10, total=100)
+        0.5
+    """
+    warm = config.warmup * total
+    if step < warm:
+        return (step + 1) / (warm + 1)
+    if config.schedule == "linear":
+        return max(0.0, (total - step) / max(1.0, total - warm))
+    if config.schedule == "inverse":
+        return 1 / (1 + config.decay * (step // steps_per_epoch))
+    return 1.0
+
+
+def set_rate(optimizer: torch.optim.Optimizer, factor: float) -> None:
+    for group in optimizer.param_groups:
+        rate = group["base_lr"] * factor
+        if not isinstance(group["lr"], Tensor):
+            group["lr"] = rate
+        elif group.get("last_lr") != rate:
+            group["lr"].fill_(rate)
+            group["last_lr"] = rate

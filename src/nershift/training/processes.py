@@ -1,0 +1,78 @@
+"""Devices and processes, through accelerate: one process or many, the same weights come out."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Sequence
+from types import FrameType
+
+import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState
+from torch import nn
+
+from nershift.backend.device import find_device
+
+
+class Processes:
+    """Where this run computes. Also notes Ctrl-C and SIGTERM, so that the loop can stop between two steps."""
+
+    def __init__(self, device: str = "auto") -> None:
+        if device != "auto":
+            find_device(device)
+        self.accelerator = _accelerator(cpu=device == "cpu")
+        self.device = self.accelerator.device
+        self.rank, self.world = self.accelerator.process_index, self.accelerator.num_processes
+        self.main = self.accelerator.is_main_process
+        self._stop = False
+        self._old: dict[int, object] = {}
+
+    def __enter__(self) -> Processes:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._old[number] = signal.signal(number, self._note_stop)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._old.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+        self._old = {}
+
+    def _note_stop(self, number: int, frame: FrameType | None) -> None:
+        if self._stop:  # asked twice: stop at once
+            raise KeyboardInterrupt
+        self._stop = True
+
+    def stop_asked(self) -> bool:
+        return self._stop
+
+    def any_of(self, *facts: bool) -> list[bool]:
+        """Each fact as true if it is so in any process: clocks and signals differ, decisions must not."""
+        if self.world == 1:
+            return list(facts)
+        flags = torch.tensor([float(fact) for fact in facts], device=self.device)
+        return [count > 0 for count in self.accelerator.reduce(flags, "sum").tolist()]
+
+    def wait(self) -> None:
+        self.accelerator.wait_for_everyone()
+
+    def average_gradients(self, parameters: Sequence[nn.Parameter], sentences: int) -> None:
+        """Gradients of the joint batch: the processes' means, weighted by their numbers of sentences."""
+        if self.world == 1:
+            return
+        count = torch.tensor([float(sentences)], device=self.device)
+        share = sentences / self.accelerator.reduce(count, "sum").item()
+        grads = [p.grad for p in parameters if p.grad is not None]
+        joint = self.accelerator.reduce(torch.cat([g.flatten() for g in grads]) * share, "sum")
+        for grad, part in zip(grads, joint.split([g.numel() for g in grads]), strict=True):
+            grad.copy_(part.view_as(grad))
+
+
+def _accelerator(cpu: bool) -> Accelerator:
+    """accelerate keeps one state a process; a new run on another device in one process starts it afresh."""
+    try:
+        return Accelerator(cpu=cpu)
+    except ValueError:
+        AcceleratorState._reset_state(reset_partial_state=True)
+        return Accelerator(cpu=cpu)

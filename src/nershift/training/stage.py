@@ -1,0 +1,150 @@
+"""A stage of training: which batches a step wants and what it does with them. The loop does the rest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from nershift.config import TrainConfig
+from nershift.data.spans import Sentence
+from nershift.errors import ConfigError
+from nershift.evaluation.metrics import score
+from nershift.model import Batch, TaggingModel
+from nershift.training.adversarial_embeddings import AdversarialEmbeddings
+from nershift.training.sampler import BatchSampler
+from nershift.training.seeding import generator
+
+Backward = Callable[[Tensor], None]
+
+
+class TrainingStage:
+    """Supervised training on all samplers; methods override :meth:`loss`, :meth:`draw`, :meth:`gradients`.
+
+    Args:
+        name: names the stage in logs and checkpoints; part of what seeds its randomness.
+        samplers: by name; by default every step takes one batch from each.
+        dev: what model selection looks at: (head key, sentences) pairs, whose F1 is averaged. Without any,
+            the last weights are kept.
+    """
+
+    # Whether what :meth:`gradients` does on the GPU depends on the batches' shapes and contents there alone, so that
+    # it may be recorded and replayed. A stage with a loss or gradients of its own has to say so itself.
+    recordable: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        own = vars(cls)
+        if "recordable" not in own and ("loss" in own or "gradients" in own):
+            cls.recordable = False
+
+    def __init__(
+        self,
+        name: str,
+        model: TaggingModel,
+        config: TrainConfig,
+        samplers: Mapping[str, BatchSampler],
+        seed: int,
+        dev: Sequence[tuple[str, Sequence[Sentence]]] = (),
+        steps_per_epoch: int | None = None,
+    ) -> None:
+        self.name, self.model, self.config, self.samplers, self.seed = name, model, config, dict(samplers), seed
+        self.dev = [(key, sentences) for key, sentences in dev if sentences]
+        self.steps_per_epoch = steps_per_epoch or max(sampler.per_epoch for sampler in self.samplers.values())
+        self.monitors: dict[str, tuple[str, Sequence[Sentence]]] = {}  # scored and logged, never selected on
+        self._scored: dict[tuple[str, int], list[tuple[Sequence[int], Batch]]] = {}  # batches of what is scored
+        self._check()
+
+    @property
+    def block(self) -> str:
+        """The part of the settings that the stage follows."""
+        return "pretrain" if self.name.startswith("pretrain") else "train"
+
+    def _check(self) -> None:
+        """Refuse settings that this stage would not follow."""
+        if self.config.perturb and type(self).gradients is not TrainingStage.gradients:
+            raise self._cannot("perturb", "its steps are of their own kind")
+        if self.config.perturb and not any(p.requires_grad for p in self.model.encoder.word_parameters()):
+            raise self._cannot("perturb", "word vectors are frozen")
+        if self.config.swap and not any(sampler.swap for sampler in self.samplers.values()):
+            raise self._cannot("swap", "its batches are of their own kind")
+
+    def _cannot(self, setting: str, reason: str) -> ConfigError:
+        return ConfigError(
+            f"phase '{self.name}' of this method cannot follow it: {reason}",
+            place=f"config.{self.block}.{setting}",
+            expected="0",
+            fix=f"leave {self.block}.{setting} away",
+        )
+
+    def draw(self, step: int, rank: int, world: int) -> dict[str, Batch]:
+        """The batches of one step."""
+        return {name: sampler.batch(step, rank, world) for name, sampler in self.samplers.items()}
+
+    def loss(self, batches: Mapping[str, Batch]) -> Tensor:
+        return torch.stack([self.model.loss(batch) for batch in batches.values()]).sum()
+
+    def gradients(self, batches: Mapping[str, Batch], backward: Backward) -> dict[str, Tensor]:
+        """Leave gradients in ``.grad`` (by ``backward(loss)`` or by hand) and return values for the log."""
+        moves = AdversarialEmbeddings(self.model.encoder.word_parameters()) if self.config.perturb else None
+        loss = self.loss(batches)
+        backward(loss)
+        logged = {"loss": loss.detach()}
+        if moves is not None:
+            with moves.moved(self.config.perturb):
+                moved = self.loss(batches)
+                backward(moved)
+            logged["moved_loss"] = moved.detach()
+        return logged
+
+    def validate(self) -> float | None:
+        """The score that selects the weights to keep, higher is better; None: keep the last."""
+        if not self.dev:
+            return None
+        scores = [self._f1(key, gold) for key, gold in self.dev]
+        return sum(scores) / len(scores)
+
+    def told(self, score: float | None) -> dict[str, float | None]:
+        """What :meth:`validate` gave, as it stands in the log."""
+        return {"dev_f1": score}
+
+    def note(self, best: float) -> str:
+        """The best score so far, as people read it."""
+        return f"best dev F1 {100 * best:.2f}"
+
+    def watch(self) -> dict[str, float]:
+        """F1 on what is looked at after every epoch without having a say."""
+        return {name: self._f1(key, gold) for name, (key, gold) in self.monitors.items()}
+
+    def _f1(self, key: str, gold: Sequence[Sentence]) -> float:
+        """The batches are kept from epoch to epoch, for to make them takes as long as to tag them."""
+        at = (key, id(gold))
+        if at not in self._scored:
+            self._scored[at] = list(self.model.batches(key, gold, self.config.eval_batch_size))
+        return score(gold, self.model.predict_batches(gold, self._scored[at])).f1
+
+
+class MixedStage(TrainingStage):
+    """One sampler a step, in an order redrawn each epoch in which every sampler passes once over its sentences.
+
+    With ``balance`` a small sampler passes more often.
+    """
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        least = math.ceil(self.config.balance * max(sampler.per_epoch for sampler in self.samplers.values()))
+        self._turns = {name: max(sampler.per_epoch, least) for name, sampler in self.samplers.items()}
+        self.steps_per_epoch = sum(self._turns.values())
+        self._epoch, self._order = -1, list[tuple[str, int]]()
+
+    def draw(self, step: int, rank: int, world: int) -> dict[str, Batch]:
+        epoch, at = divmod(step, self.steps_per_epoch)
+        if epoch != self._epoch:
+            turns = [(name, epoch * each + i) for name, each in self._turns.items() for i in range(each)]
+            generator(self.seed, self.name, "turns", epoch).shuffle(turns)
+            self._epoch, self._order = epoch, turns
+        name, k = self._order[at]
+        return {name: self.samplers[name].batch(k, rank, world)}

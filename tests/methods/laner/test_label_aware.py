@@ -1,0 +1,286 @@
+"""The label-aware head against plain versions: prefix by prefix, position by position, step by step."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from nershift.data.labels import LabelSpace
+from nershift.data.spans import Span
+from nershift.errors import ConfigError
+from nershift.heads.base import make_head
+from nershift.methods.laner.fast import search
+from nershift.methods.laner.fast.search import ROUNDS, beam, fixed_point
+from nershift.methods.laner.head import LabelAwareHead
+
+SPACE = LabelSpace.of(["A", "B"], "BIO")
+SIZE, LABEL = 6, 5
+LENGTHS = [9, 4, 1, 7]
+MASK = torch.arange(9) < torch.tensor(LENGTHS)[:, None]
+VARIANTS = [
+    {"background": b, "context": c, "connect": n}
+    for b, c, n in itertools.product((True, False), (True, False), (True, False))
+]
+
+
+def make(space: LabelSpace = SPACE, seed: int = 3, **settings: Any) -> LabelAwareHead:
+    """A head with weights large enough for the labels before to matter."""
+    torch.manual_seed(seed)
+    head = LabelAwareHead(space, SIZE, {"label_size": LABEL, **settings})
+    for p in head.parameters():
+        nn.init.uniform_(p, -1, 1)
+    return head.eval()
+
+
+def states_of(batch: int = 4, length: int = 9, seed: int = 1) -> Tensor:
+    return torch.randn(batch, length, SIZE, generator=torch.Generator().manual_seed(seed))
+
+
+def legal_tags(space: LabelSpace = SPACE) -> Tensor:
+    torch.manual_seed(0)
+    return torch.randint(0, len(space), MASK.shape) * MASK
+
+
+def scores_of(head: LabelAwareHead, states: Tensor, mask: Tensor, tags: Tensor, *positions: int) -> Tensor:
+    return head.log_probabilities(head.read(states, mask), tags, *positions)
+
+
+# -- oracles ------------------------------------------------------------------------------------------------
+
+
+def bilstm(head: LabelAwareHead) -> nn.LSTM:
+    """The label encoder as one library module."""
+    both = nn.LSTM(LABEL, LABEL, bidirectional=True)
+    for name in ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"):
+        getattr(both, name).data = getattr(head.prefixes.ahead, name).data
+        getattr(both, name + "_reverse").data = getattr(head.prefixes.back, name).data
+    return both
+
+
+def scores_at(head: LabelAwareHead, both: nn.LSTM, h: Tensor, before: list[int]) -> Tensor:
+    """Eqs. 3-10 for one position of one sentence ``h [L, H]`` with the tags ``before`` it, as printed."""
+    settings, i = head.settings, len(before)
+    e = both(head.labels(torch.tensor([len(head.space), *before]))[:, None])[0][:, 0]  # [i + 1, 2D]
+    parts = [h[i]]
+    if settings.background:
+        shares = (h @ head.query(e[-1])).softmax(0)
+        parts.append(shares @ h)
+    if settings.context:
+        read = torch.cat(parts) if settings.connect else h[i]
+        shares = (e @ head.reader(read)).softmax(0)
+        parts.append(shares @ e)
+    return head.project(torch.cat(parts)).log_softmax(0)
+
+
+def step_by_step(head: LabelAwareHead, h: Tensor) -> list[int]:
+    """Greedy decoding from left to right within the scheme."""
+    both, space, tags = bilstm(head), head.space, list[int]()
+    for i in range(len(h)):
+        scores = scores_at(head, both, h, tags)
+        allowed = torch.tensor(space.legal_steps[tags[-1]] if tags else space.legal_starts)
+        if i == len(h) - 1:
+            allowed &= torch.tensor(space.legal_ends)
+        tags.append(int(scores.masked_fill(~allowed, float("-inf")).argmax()))
+    return tags
+
+
+# -- all prefixes at once -----------------------------------------------------------------------------------
+
+
+def test_rough_scores_with_a_long_memory_are_the_exact_ones() -> None:
+    head, states, tags = make(), states_of(), legal_tags()
+    reading = head.read(states, MASK)
+    exact = head.log_probabilities(reading, tags)
+    torch.testing.assert_close(head.log_probabilities(reading, tags, memory=9)[MASK], exact[MASK])
+    rough = head.log_probabilities(reading, tags, memory=2)
+    torch.testing.assert_close(rough[:, :2], exact[:, :2])
+    assert (rough - exact)[MASK].abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("settings", VARIANTS)
+def test_parallel_training_equals_position_by_position(settings: dict[str, bool]) -> None:
+    """Losses and all gradients, to 1e-5."""
+    head, states, tags = make(**settings), states_of().requires_grad_(), legal_tags()
+    found = head.loss(states, MASK, tags)
+    leaves = [states, *head.parameters()]
+    found_grads = torch.autograd.grad(found.sum(), leaves, allow_unused=True)
+    both = bilstm(head)
+    expected = []
+    for b, length in enumerate(LENGTHS):
+        row, h = tags[b].tolist(), states[b, :length]
+        terms = [-scores_at(head, both, h, row[:i])[row[i]] for i in range(length)]
+        expected.append(torch.stack(terms).sum())
+    torch.testing.assert_close(found, torch.stack(expected), rtol=0, atol=1e-5)
+    plain = dict(head.named_parameters())
+    shared = [(f"prefixes.{part}.{name}", name + end) for part, end in (("ahead", ""), ("back", "_reverse"))
+              for name in ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")]  # fmt: skip
+    for ours, theirs in shared:
+        plain[ours] = getattr(both, theirs)
+    wanted = [states, *(plain[n] for n, _ in head.named_parameters())]
+    expected_grads = torch.autograd.grad(torch.stack(expected).sum(), wanted, allow_unused=True)
+    for ours, theirs in zip(found_grads, expected_grads, strict=True):
+        if theirs is None or ours is None:
+            assert ours is None or not ours.any()
+            assert theirs is None or not theirs.any()
+        else:
+            torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+def test_padding_and_later_tags_have_no_effect() -> None:
+    head, states, tags = make(), states_of(), legal_tags()
+    before = scores_of(head, states, MASK, tags)
+    noise = torch.where(MASK[..., None], states, torch.full_like(states, 50.0))
+    torch.testing.assert_close(scores_of(head, noise, MASK, tags.masked_fill(~MASK, 3))[MASK], before[MASK])
+    changed = tags.clone()
+    changed[0, 5] = (changed[0, 5] + 1) % len(SPACE)
+    after = scores_of(head, states, MASK, changed)
+    torch.testing.assert_close(after[0, :6], before[0, :6])
+    assert (after[0, 6:] - before[0, 6:]).abs().max() > 1e-3
+    alone = scores_of(head, states[1:2, :4], MASK[1:2, :4], tags[1:2, :4])
+    torch.testing.assert_close(alone, before[1:2, :4])
+
+
+def test_a_range_of_positions_is_a_part_of_all() -> None:
+    head, states, tags = make(), states_of(), legal_tags()
+    whole = scores_of(head, states, MASK, tags)
+    part = scores_of(head, states, MASK, tags, 2, 5)
+    torch.testing.assert_close(part[[0, 1, 3]][:, :2], whole[[0, 1, 3]][:, 2:4])
+    torch.testing.assert_close(part[[0, 3], 2], whole[[0, 3], 4])
+
+
+def test_every_label_vector_is_trained_o_and_start_included() -> None:
+    head = make()
+    tags = torch.tensor([[0, 0, 1, 2, 0, 3, 4, 0, 0]])
+    head.loss(states_of(1), MASK[:1], tags).sum().backward()
+    assert head.labels.weight.grad is not None
+    assert (head.labels.weight.grad.abs().sum(1) > 0).all()
+
+
+def test_scheduled_sampling_reads_predictions_in_training_alone() -> None:
+    plain, head, states, tags = make(), make(sampling=1.0), states_of(), legal_tags()
+    expected = plain.loss(states, MASK, tags)
+    torch.testing.assert_close(head.loss(states, MASK, tags), expected)
+    found = scores_of(head, states, MASK, tags).argmax(-1)
+    scores = scores_of(head, states, MASK, found).gather(2, tags[..., None])[..., 0]
+    torch.testing.assert_close(head.train().loss(states, MASK, tags), -(scores * MASK).sum(1))
+
+
+# -- decoding -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["BIO", "BIOES", "IOB1"])
+@pytest.mark.parametrize("settings", VARIANTS[::2])
+def test_the_fixed_point_is_greedy_decoding(scheme: Any, settings: dict[str, bool]) -> None:
+    space = LabelSpace.of(["A", "B"], scheme)
+    for seed in range(3):
+        head, states = make(space, seed, **settings), states_of(seed=seed)
+        expected = [step_by_step(head, states[b, :n]) for b, n in enumerate(LENGTHS)]
+        assert head.decode(states, MASK) == expected
+        for path in expected:
+            assert space.legal_starts[path[0]]
+            assert space.legal_ends[path[-1]]
+            assert all(space.legal_steps[a][b] for a, b in itertools.pairwise(path))
+
+
+def test_decoding_position_by_position_is_greedy_decoding() -> None:
+    head, states = make(), states_of()
+    tags, ahead = search.step_by_step(head, states, MASK)
+    for b, length in enumerate(LENGTHS):
+        assert tags[b, :length].tolist() == step_by_step(head, states[b, :length])
+        assert not tags[b, length:].any()
+    assert (ahead[MASK] >= 0).all()
+    assert ahead[~MASK].isinf().all()
+    first = head.legal(scores_of(head, states, MASK, tags), tags, MASK, 0)[0, 0].sort().values
+    torch.testing.assert_close(ahead[0, 0], first[-1] - first[-2])
+
+
+def test_the_guess_decides_how_long_it_takes_and_nothing_else() -> None:
+    head, states = make(), states_of()
+    found = fixed_point(head, states, MASK)
+    again = fixed_point(head, states, MASK, found.tags, rounds=0)
+    assert torch.equal(again.tags, found.tags)
+    assert again.passes.tolist() == [1, 1, 1, 1]
+    assert again.rounds.tolist() == [0, 0, 0, 0]
+    for tag in range(len(SPACE)):
+        for rounds in (0, 1, 5):
+            other = fixed_point(head, states, MASK, torch.full(MASK.shape, tag), rounds)
+            assert torch.equal(other.tags, found.tags)
+            assert (other.passes <= torch.tensor(LENGTHS)).all()
+            assert (other.rounds <= rounds).all()
+
+
+def test_rough_passes_spare_exact_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also as a GPU takes them, without looking whether anything still changes."""
+    head, states = make(), states_of(64, 30)
+    mask = torch.ones(64, 30).bool()
+    plain, helped = (fixed_point(head, states, mask, rounds=n) for n in (0, 6))
+    assert torch.equal(plain.tags, helped.tags)
+    assert helped.passes.float().mean() < 0.6 * plain.passes.float().mean()
+    monkeypatch.setattr("nershift.methods.laner.fast.search._waits_cost", lambda mask: True)
+    blind = fixed_point(head, states, mask)
+    assert torch.equal(blind.tags, plain.tags)
+    assert (blind.rounds == ROUNDS).all()
+
+
+def test_long_batches_are_decoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    head, states = make(), states_of()
+    whole = head.decode(states, MASK)
+    monkeypatch.setattr("nershift.methods.laner.head.CELLS", 100)
+    assert head.decode(states, MASK) == whole
+    assert head.confidences(states, MASK, [[Span(0, 1, "A")]] * 4)[2][0] > 0
+
+
+def test_a_wide_beam_finds_the_best_sequence_and_a_narrow_one_is_greedy() -> None:
+    head, states = make(), states_of(length=4)
+    mask = MASK[:, :4]
+    assert torch.equal(beam(head, states, mask, 1), fixed_point(head, states, mask).tags)
+    both = bilstm(head).requires_grad_(False)
+    head.requires_grad_(False)
+    for b, found in enumerate(make(beam=500).decode(states, mask)):
+        n = int(mask[b].sum())
+        paths = [
+            p
+            for p in itertools.product(range(len(SPACE)), repeat=n)
+            if SPACE.legal_starts[p[0]] and all(SPACE.legal_steps[x][y] for x, y in itertools.pairwise(p))
+        ]
+        h = states[b, :n]
+        totals = [sum(float(scores_at(head, both, h, list(p[:i]))[p[i]]) for i in range(n)) for p in paths]
+        assert found == list(paths[max(range(len(paths)), key=totals.__getitem__)])
+
+
+def test_confidence_is_the_probability_of_the_tags_given_those_before() -> None:
+    head, states = make().requires_grad_(False), states_of()
+    both, h = bilstm(head).requires_grad_(False), states[0]
+    spans = [Span(1, 3, "A"), Span(5, 6, "B"), Span(2, 4, "B")]  # the last overlaps the first
+    found = head.confidences(states, MASK, [spans, [], [], []])
+    tags = SPACE.encode(sorted(spans[:2]), 9)
+    product = [float(scores_at(head, both, h, tags[:i])[tags[i]].exp()) for i in range(9)]
+    alone = SPACE.encode([spans[2]], 9)
+    other = [float(scores_at(head, both, h, alone[:i])[alone[i]].exp()) for i in range(9)]
+    assert found[0] == pytest.approx([product[1] * product[2], product[5], other[2] * other[3]], rel=1e-4)
+    assert found[1:] == [[], [], []]
+
+
+def test_it_is_made_by_name_and_described_in_full(tmp_path: Path) -> None:
+    head = make(context=False, beam=2)
+    told = head.describe()
+    again = make_head(told["kind"], LabelSpace(tuple(told["types"]), told["scheme"]), SIZE, told["settings"])
+    assert isinstance(again, LabelAwareHead)
+    assert again.settings == head.settings
+    again.load_state_dict(head.state_dict())
+    assert again.decode(states_of(), MASK) == head.decode(states_of(), MASK)
+    with pytest.raises(ConfigError, match="label-aware"):
+        make_head("label aware", SPACE, SIZE)  # type: ignore[arg-type]
+
+
+def test_half_precision_states_are_widened() -> None:
+    head, tags = make(), legal_tags()
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = head.loss(states_of().bfloat16(), MASK, tags)
+    assert loss.dtype == torch.float32
+    torch.testing.assert_close(loss, head.loss(states_of().bfloat16(), MASK, tags))

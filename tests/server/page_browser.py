@@ -1,0 +1,164 @@
+"""A real browser for the tests of the page, and a pretended server for those that need no tagger."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nershift.data.tokenizer import sentences, tokenize
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page, Route
+
+STATIC = Path(__file__).resolve().parents[2] / "src" / "nershift" / "server" / "static"
+_QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+_KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """The browser, or a skip. Close it within a test module: its event loop would be in others' way."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        pytest.skip("no Chromium on this machine")
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=found, args=[*_QUIET, "--disable-sync"])
+        yield browser
+        browser.close()
+
+
+def watched(page: Page) -> Page:
+    """Let any failure of the script, and anything the security policy blocks, fail the test."""
+    page.failures = []  # type: ignore[attr-defined]
+    page.on("pageerror", lambda error: page.failures.append(str(error)))  # type: ignore[attr-defined]
+    page.on(
+        "console",
+        lambda said: page.failures.append(said.text) if "Security Policy" in said.text else None,  # type: ignore[attr-defined]
+    )
+    page.set_default_timeout(10_000)
+    return page
+
+
+@dataclass
+class Pretended:
+    """Answers every request of a browser context: a tagger for which each capitalised word is a 'name'.
+
+    From version v2 on, words in ``learned`` have the type they were given. ``refuse`` answers a path with a
+    failure instead; ``asked`` keeps what was sent.
+    """
+
+    learned: dict[str, str] = field(default_factory=dict)
+    versions: list[str] = field(default_factory=lambda: ["v1"])
+    current: str = "v1"
+    refuse: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)
+    asked: list[tuple[str, dict[str, str], Any]] = field(default_factory=list)
+    job: str = "done"
+
+    def serve(self, context: BrowserContext) -> None:
+        context.route("**/*", self._answer)
+
+    def sent(self, path: str) -> list[Any]:
+        return [body for asked, _, body in self.asked if asked == path]
+
+    def _answer(self, route: Route) -> None:
+        request = route.request
+        path = request.url.split("/", 3)[3].partition("#")[0]
+        file = STATIC / (path.removeprefix("static/") or "index.html")
+        if file.is_file():
+            route.fulfill(body=file.read_bytes(), content_type=_KINDS[file.suffix])
+            return
+        body = json.loads(request.post_data) if request.post_data else None
+        self.asked.append((path, request.headers, body))
+        if path in self.refuse:
+            status, problem = self.refuse[path]
+            route.fulfill(status=status, json={"error": problem})
+        elif path == "export":
+            route.fulfill(body="labels", headers={"Content-Disposition": 'attachment; filename="labels.conll"'})
+        else:
+            route.fulfill(json=self._json(path, body))
+
+    def _json(self, path: str, body: Any) -> Any:
+        if path == "formats":
+            return {"formats": ["conll", "jsonl"]}
+        if path == "tag":
+            model = body.get("model") or self.current
+            return {
+                "model": model,
+                "results": [self._tag(t, model) for t in body.get("texts", body.get("tokens"))],
+            }
+        if path == "suggest":  # the longest first
+            sizes = [len(row) for row in body["tokens"]]
+            return {"order": sorted(range(len(sizes)), key=lambda i: -sizes[i]), "scores": sizes}
+        if path == "adapt":
+            self.learned |= {
+                s["tokens"][at]: e["label"]
+                for s in body["sentences"]
+                for e in s["entities"]
+                for at in range(e["start"], e["end"])
+            }
+            return {"job": "j1"}
+        if path == "jobs/j1":
+            return self._job()
+        if path == "models/current":
+            self.current = body["name"]
+        return {"current": self.current, "versions": [self._version(name) for name in self.versions]}
+
+    def _job(self) -> dict[str, Any]:
+        done = self.job == "done"
+        if done:
+            self.versions = ["v1", "v2"]
+            self.current = "v2"
+        f1 = {"mean": 0.81, "sd": 0.04, "folds": 5} if done else None
+        version = "v2" if done else None
+        return {
+            "job": "j1",
+            "state": self.job,
+            "progress": 0.5,
+            "message": "half way",
+            "version": version,
+            "f1": f1,
+        }
+
+    def _version(self, name: str) -> dict[str, Any]:
+        types = {"name"} if name == "v1" else {"name", *self.learned.values()}
+        return {
+            "name": name,
+            "labels": sorted(types),
+            "method": "finetune",
+            "created": "2025-01-01T12:00:00+00:00",
+            "parent": None if name == "v1" else "v1",
+            "note": "",
+            "f1": None,
+        }
+
+    def _tag(self, given: str | list[str], model: str) -> dict[str, Any]:
+        tokens: list[dict[str, Any]] = []
+        ranges: list[list[int]] = []
+        if isinstance(given, str):
+            for a, b in sentences(given):
+                start = len(tokens)
+                found = [(a + x, a + y) for x, y in tokenize(given[a:b])]
+                tokens += [{"text": given[x:y], "start": x, "end": y} for x, y in found]
+                ranges.append([start, len(tokens)])
+        else:
+            tokens, ranges = [{"text": word} for word in given], [[0, len(given)]]
+        known = {} if model == "v1" else self.learned
+        entities = [
+            {"start": i, "end": i + 1, "label": known.get(word, "name"), "text": word, "confidence": 0.93}
+            for i, word in enumerate(token["text"] for token in tokens)
+            if word in known or word[0].isupper()
+        ]
+        return {
+            "tokens": tokens,
+            "sentences": ranges,
+            "entities": entities,
+            "uncertainty": [0.5] * len(ranges),
+        }

@@ -1,0 +1,231 @@
+"""The whole story in a real browser with a real tagger: tag, select, adapt, export, reload, restart."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from page_browser import chromium, watched
+
+from nershift.data.builtin import builtin_corpus
+from nershift.data.corpus import Corpus
+from nershift.data.formats.registry import read_sentences
+from nershift.data.spans import Sentence
+from nershift.data.tokenizer import tokenize
+from nershift.run import transfer
+from nershift.tagger.tagger import Tagger
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+NEW = "drug"
+KNOWN = ("event", "organisation", "person", "place")
+SMALL: dict[str, Any] = {
+    "device": "cpu",
+    "encoder": {"words": {"size": 32, "drop": 0.1}, "chars": {"filters": 48}, "recurrent": {"size": 40}},
+    "train": {"epochs": 5, "batch_size": 16, "lr": 5e-3},
+}
+
+
+class Server:
+    """``nershift serve`` as a process of its own; a restart keeps the port, and so the browser's storage."""
+
+    def __init__(self, model: Path) -> None:
+        self.model, self.port = model, 0
+        self.start()
+
+    def start(self) -> None:
+        command = ["serve", "--model", str(self.model), "--port", str(self.port), "--quiet"]
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", "from nershift.cli import main; main()", *command],
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        assert self.process.stderr is not None
+        said = self.process.stderr.readline()
+        found = re.search(r"http://127\.0\.0\.1:(\d+)/", said)
+        assert found, said + self.process.stderr.read()
+        self.address, self.port = found[0], int(found[1])
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:  # the port is known before it is open
+            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
+                return
+            time.sleep(0.05)
+        raise AssertionError("the server does not listen")
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.communicate(timeout=20)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def server(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    pytest.importorskip("fastapi")
+    news = builtin_corpus("news")
+    few = Corpus("news", {"train": news.train[:250], "test": news.splits["test"][:20]}, domain="news", language="en")
+    folder = tmp_path_factory.mktemp("page") / "news"
+    transfer("target_only", few, out=folder, config=SMALL, quiet=True, report=False)
+    started = Server(folder)
+    yield started
+    started.stop()
+
+
+def with_drugs(split: tuple[Sentence, ...], number: int) -> list[Sentence]:
+    """Clinic sentences about drugs that our tokenizer cuts as the corpus does, with types of the story alone."""
+    chosen = []
+    for sentence in split:
+        text = " ".join(sentence.tokens)
+        spans = [span for span in sentence.spans if span.label in (*KNOWN, NEW)]
+        if NEW in {s.label for s in spans} and [text[a:b] for a, b in tokenize(text)] == list(sentence.tokens):
+            chosen.append(Sentence(sentence.tokens, tuple(spans)))
+    return chosen[:number]
+
+
+def tag(page: Page, sentences: list[Sentence]) -> None:
+    page.get_by_role("textbox", name="Text").fill("\n".join(" ".join(s.tokens) for s in sentences))
+    page.get_by_role("button", name="Tag", exact=True).click()
+    page.locator("#sentences > li").nth(len(sentences) - 1).wait_for()
+    page.get_by_text(f"{len(sentences)} sentences,").wait_for()
+
+
+def shown(page: Page) -> list[tuple[int, str, str]]:
+    """Row, words and type of every entity on the page."""
+    return [
+        tuple(found)
+        for found in page.locator("#sentences .entity").evaluate_all(
+            "boxes => boxes.map((box) => [Number(box.closest('li').dataset.row), "
+            "[...box.querySelectorAll('.word')].map((word) => word.textContent).join(' '), box.lastChild.textContent])"
+        )
+    ]
+
+
+def word(page: Page, row: int, at: int) -> Any:
+    return page.locator(f'#sentences > li[data-row="{row}"] .word[data-at="{at}"]')
+
+
+def correct(page: Page, row: int, sentence: Sentence) -> None:
+    """Make a sentence right with keys alone: remove what was predicted, then select words and press a digit."""
+    while (entity := page.locator(f'#sentences > li[data-row="{row}"] .entity .word')).count():
+        entity.first.focus()
+        page.keyboard.press("Delete")
+    types = page.locator("#legend .chip").all_inner_texts()
+    for span in sentence.spans:
+        word(page, row, span.start).focus()
+        for _ in range(span.end - span.start - 1):
+            page.keyboard.press("Shift+ArrowRight")
+        page.keyboard.press(str(types.index(span.label) + 1))
+
+
+def picture(page: Page, name: str, whole: bool = False) -> None:
+    """Keep what the page looks like, for the documentation, where NERSHIFT_PICTURES names a folder."""
+    if folder := os.environ.get("NERSHIFT_PICTURES"):
+        page.screenshot(path=Path(folder) / f"page-{name}.png", full_page=whole)
+
+
+def pictures(page: Page, unseen: list[Sentence]) -> None:
+    """The adapted page by day, by night and on a telephone."""
+    page.get_by_role("textbox", name="Text").evaluate("box => box.scrollTo(0, 0)")
+    page.locator("#sentences .entity").first.hover()
+    picture(page, "adapted", whole=True)
+    page.emulate_media(color_scheme="dark")
+    picture(page, "dark", whole=True)
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size({"width": 360, "height": 740})
+    word(page, 0, unseen[0].spans[0].start).click()
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    picture(page, "narrow")
+    page.keyboard.press("Escape")
+    page.set_viewport_size({"width": 1200, "height": 900})
+
+
+def export(page: Page, form: str, folder: Path) -> list[Sentence]:
+    page.get_by_label("Format").select_option(form)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Export labels").click()
+    path = folder / download.value.suggested_filename
+    download.value.save_as(path)
+    return list(read_sentences(path, form))
+
+
+def test_a_new_type_from_a_dozen_corrections(browser: Browser, server: Server, tmp_path: Path) -> None:
+    clinic = builtin_corpus("clinic")
+    lessons, unseen = with_drugs(clinic.train, 12), with_drugs(clinic.splits["dev"], 8)
+    context = browser.new_context(viewport={"width": 1200, "height": 900})
+    page = watched(context.new_page())
+    page.goto(server.address)
+
+    tag(page, unseen)
+    before = shown(page)
+    assert NEW not in {label for _, _, label in before}
+
+    # The first mention of the new type by mouse, everything else by keyboard.
+    tag(page, lessons)
+    first = next(span for span in lessons[0].spans if span.label == NEW)
+    word(page, 0, first.start).click()
+    page.get_by_label("New type").fill(NEW)
+    picture(page, "correct")
+    page.get_by_role("button", name="Add").click()
+    assert (0, lessons[0].mention(first), NEW) in shown(page)
+    for row, sentence in enumerate(lessons):
+        correct(page, row, sentence)
+    assert page.locator("#labels-count").inner_text() == "12 checked sentences"
+    assert export(page, "conll", tmp_path) == lessons
+    assert [(s.tokens, s.spans) for s in export(page, "jsonl", tmp_path)] == [(s.tokens, s.spans) for s in lessons]
+
+    tag(page, unseen)
+    page.get_by_role("button", name="Next to correct").click()
+    page.locator("#sentences > li.next").wait_for()
+    page.get_by_role("button", name="Adapt").click()
+    page.get_by_text("predicted by v2").wait_for(timeout=180_000)
+    after = shown(page)
+    learned = [(row, words) for row, words, label in after if label == NEW]
+    right = {(row, s.mention(span)) for row, s in enumerate(unseen) for span in s.spans if span.label == NEW}
+    assert right & set(learned)
+    page.locator("#compare .come").first.wait_for()
+    page.get_by_text("On your labels, cross-validated: F1").wait_for(timeout=180_000)
+    page.locator("#job").wait_for(state="hidden")
+    pictures(page, unseen)
+
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download version v2").click()
+    zipfile.ZipFile(download.value.path()).extractall(tmp_path / "taken")
+    [model] = (tmp_path / "taken").rglob("model.safetensors")
+    home = Tagger.load(model.parent).tag_tokens([s.tokens for s in unseen])
+    assert [(row, s.mention(x), x.label) for row, s in enumerate(home) for x in s.spans] == after
+
+    page.reload()
+    page.get_by_text("predicted by v2").wait_for()
+    assert page.locator("#labels-count").inner_text() == "12 checked sentences"
+    page.get_by_role("button", name="Use version v1").click()
+    page.get_by_text("predicted by v1").wait_for()
+    assert shown(page) == before
+    page.get_by_role("button", name="Use version v2").click()
+    page.get_by_text("predicted by v2").wait_for()
+
+    server.stop()
+    page.get_by_role("button", name="Tag", exact=True).click()
+    page.get_by_role("alert").get_by_text("The server does not answer.").wait_for()
+    server.start()
+    page.reload()
+    page.get_by_text("predicted by v2").wait_for()
+    assert shown(page) == after
+    assert page.get_by_role("alert").inner_text() == ""
+    assert page.failures == []
+    context.close()

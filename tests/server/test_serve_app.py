@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from labelled_json import as_json
+
+from nershift.data.corpus import Corpus
+from nershift.data.formats import read_sentences
+from nershift.data.spans import Sentence
+from nershift.tagger.tagger import Tagger
+
+pytest.importorskip("fastapi")
+TEXT = "Okafor flew from Leeds to Porto ."
+
+
+def error(answer: Any, status: int, code: str) -> str:
+    """The message, after checking that the refusal has its whole body."""
+    assert answer.status_code == status, answer.text
+    body = answer.json()["error"]
+    assert set(body) == {"code", "message", "fix"}
+    assert body["code"] == code
+    assert body["message"]
+    return str(body["message"])
+
+
+def test_tagging_texts(client: Any, small_model: Path) -> None:
+    made = client.post("/tag", json={"texts": [TEXT, "", "In Graz , Ada met Ruiz ."]}).json()
+    assert made["model"] == "v1"
+    assert len(made["results"]) == 3
+    expected = Tagger.load(small_model)(TEXT)
+    found = made["results"][0]["entities"]
+    assert [(e["char_start"], e["char_end"], e["label"]) for e in found] == [
+        (e.start, e.end, e.label) for e in expected
+    ]
+    assert [e["confidence"] for e in found] == pytest.approx([e.score for e in expected], abs=1e-3)
+    assert made["results"][1] == {"tokens": [], "sentences": [], "entities": [], "uncertainty": []}
+
+
+def test_tagging_tokens_and_threshold(client: Any) -> None:
+    made = client.post("/tag", json={"tokens": [TEXT.split(), []], "min_confidence": 1.0}).json()
+    assert made["results"][0]["tokens"][0] == {"text": "Okafor"}
+    assert all(e["confidence"] >= 1 for e in made["results"][0]["entities"])
+    assert made["results"][1]["sentences"] == [[0, 0]]
+
+
+def test_answers_fit_their_schema(client: Any) -> None:
+    from nershift.server.schemas import TagAnswer
+
+    for body in ({"texts": [TEXT]}, {"tokens": [TEXT.split()]}):
+        assert len(TagAnswer.model_validate(client.post("/tag", json=body).json()).results) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        ({}, "texts"),
+        ([], "body"),
+        (None, "body"),
+        ({"texts": "one"}, "texts"),
+        ({"texts": [1]}, "texts.0"),
+        ({"texts": [], "tokens": []}, "Extra inputs"),
+        ({"tokens": [[""]]}, "tokens.0.0"),
+        ({"texts": ["a"], "model": "../v1"}, "model"),
+        ({"texts": ["a"], "min_confidence": 2}, "min_confidence"),
+        ({"texts": ["a"] * 300}, "at most 256"),
+        ({"texts": ["a"], "other": 1}, "other"),
+    ],
+)
+def test_bad_requests_are_told(client: Any, body: Any, place: str) -> None:
+    assert place in error(client.post("/tag", json=body), 422, "invalid")
+
+
+@pytest.mark.parametrize(
+    ("raw", "place"),
+    [
+        (b"{", "JSON"),
+        (b"\xff\xfe", "JSON"),
+        (b'{"texts": ["\\ud800"]}', "texts.0"),
+        (b'{"min_confidence": NaN, "texts": []}', "min_confidence"),
+    ],
+)
+def test_bad_bytes_are_told(client: Any, raw: bytes, place: str) -> None:
+    answer = client.post("/tag", content=raw, headers={"content-type": "application/json"})
+    assert place in error(answer, 422, "invalid")
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/models/..%2fv1/folder", "/static/..%2fapp.py", "/static/nothing.js"])
+def test_unknown_paths(client: Any, path: str) -> None:
+    assert error(client.get(path), 404, "http_404") == "Not Found"
+
+
+def test_unknown_versions_jobs_and_verbs(client: Any) -> None:
+    assert "version" in error(client.post("/tag", json={"texts": [], "model": "v9"}), 404, "unknown")
+    assert "version" in error(client.get("/models/v9/folder"), 404, "unknown")
+    assert "job" in error(client.get("/jobs/j00000000"), 404, "unknown")
+    assert "Method" in error(client.get("/tag"), 405, "http_405")
+
+
+def test_too_much(client: Any) -> None:
+    assert "characters" in error(client.post("/tag", json={"texts": ["a " * 50_000] * 3}), 422, "too_long")
+    big = json.dumps({"texts": ["x" * 2_100_000]}).encode()
+    assert "bytes" in error(client.post("/tag", content=big), 413, "too_large")
+
+    def pieces() -> Any:  # no length is announced
+        for _ in range(300):
+            yield b"x" * 10_000
+
+    error(client.post("/tag", content=pieces()), 413, "too_large")
+
+
+def test_health_models_metrics_and_docs(client: Any) -> None:
+    assert client.get("/health").json() == {"status": "ok", "version": "v1", "queue": 0}
+    models = client.get("/models").json()
+    assert models["current"] == "v1"
+    (only,) = models["versions"]
+    assert only["labels"] == ["person", "place"]
+    assert (only["method"], only["parent"], only["f1"]) == ("target_only", None, None)
+    client.post("/tag", json={"texts": [TEXT]})
+    client.get("/no/such/path")
+    text = client.get("/metrics").text
+    assert 'nershift_requests_total{route="/tag",status="200"} 1.0' in text
+    assert 'nershift_requests_total{route="other",status="404"} 1.0' in text
+    assert "nershift_batch_requests_count 1.0" in text
+    page = client.get("/docs").text
+    assert "POST /adapt" in page
+    assert "http" not in page.replace("http://127.0.0.1", "")  # nothing from elsewhere
+    assert "/tag" in client.get("/openapi.json").json()["paths"]
+
+
+def test_page_and_its_files(client: Any) -> None:
+    page = client.get("/")
+    assert page.status_code == 200
+    assert "script-src 'self'" in page.headers["content-security-policy"]
+    assert client.get("/static/app.js").headers["content-type"].startswith("text/javascript")
+
+
+def test_suggestions_come_by_uncertainty(client: Any) -> None:
+    texts = ["Ada flew from Leeds to Porto .\nXq zzk Vv Ww ququ", "Nobody in Lima spoke in 1998 ."]
+    made = client.post("/suggest", json={"texts": texts}).json()
+    told = client.post("/tag", json={"texts": texts}).json()["results"]
+    assert made["scores"] == [u for row in told for u in row["uncertainty"]]
+    assert made["order"] == sorted(range(3), key=lambda i: -made["scores"][i])
+    assert made["order"][0] == 1
+
+
+@pytest.mark.parametrize("format", ["conll", "jsonl", "docbin", "brat", "doccano", "argilla"])
+def test_exports_can_be_read_back(client: Any, format: str, make_corpus: Callable[..., Corpus], tmp_path: Path) -> None:
+    sentences = make_corpus("clinic", train=5).train
+    assert format in client.get("/formats").json()["formats"]
+    made = client.post("/export", json={"sentences": as_json(sentences), "format": format})
+    assert made.status_code == 200
+    name = made.headers["content-disposition"].partition('"')[2].rstrip('"')
+    path = tmp_path / name
+    path.write_bytes(made.content)
+    if path.suffix == ".zip":
+        zipfile.ZipFile(path).extractall(tmp_path / "out")
+        path = tmp_path / "out"
+    read = read_sentences(path, format)
+    assert [(s.tokens, s.spans) for s in read] == [(s.tokens, s.spans) for s in sentences]
+
+
+def test_what_cannot_be_exported(client: Any) -> None:
+    good = as_json([Sentence.of(["a"])])
+    answer = client.post("/export", json={"sentences": good, "format": "text"})
+    assert "cannot be written" in error(answer, 422, "format")
+    odd = [{"tokens": ["a\tb"], "entities": []}]
+    answer = client.post("/export", json={"sentences": odd, "format": "conll"})
+    assert "cannot stand in a column" in error(answer, 422, "unusable")
+
+
+def test_the_folder_of_a_version(client: Any, tmp_path: Path) -> None:
+    made = client.get("/models/v1/folder")
+    zipfile.ZipFile(io.BytesIO(made.content)).extractall(tmp_path)
+    assert [e.text for e in Tagger.load(tmp_path / "v1")(TEXT)]
+
+
+@pytest.mark.parametrize(
+    ("entities", "why"),
+    [([(0, 2, "x"), (1, 2, "y")], "overlaps"), ([(1, 3, "x")], "outside"), ([(1, 1, "x")], "outside")],
+)
+def test_overlapping_or_outlying_entities(client: Any, entities: list[tuple[int, int, str]], why: str) -> None:
+    marked = [{"start": a, "end": b, "label": c} for a, b, c in entities]
+    answer = client.post("/adapt", json={"sentences": [{"tokens": ["a", "b"], "entities": marked}]})
+    assert why in error(answer, 422, "unusable")
+
+
+@pytest.mark.parametrize("label", ["O", "two words", "", "x" * 61])
+def test_labels_that_cannot_be(client: Any, label: str) -> None:
+    given = {"tokens": ["a"], "entities": [{"start": 0, "end": 1, "label": label}]}
+    assert "entities.0.label" in error(client.post("/adapt", json={"sentences": [given]}), 422, "invalid")
+
+
+def test_nothing_to_learn_from(client: Any) -> None:
+    answer = client.post("/adapt", json={"sentences": as_json([Sentence.of(["a"])])})
+    assert "no sentence has an entity" in error(answer, 422, "no_entities")
+
+
+def test_a_pretrained_model_serves_and_waits_for_labels(pretrained_model: Path, tmp_path: Path) -> None:
+    from starlette.testclient import TestClient
+
+    from nershift.server.app import make_app
+    from nershift.server.service import Service
+
+    app = make_app(Service(pretrained_model, tmp_path))
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        made = client.post("/tag", json={"texts": [TEXT]}).json()["results"][0]
+        assert made["entities"] == []
+        assert made["uncertainty"] == [1.0]
+
+
+def test_overload_and_timeout_over_http(small_model: Path, tmp_path: Path) -> None:
+    import threading
+
+    from starlette.testclient import TestClient
+
+    from nershift.server.app import make_app
+    from nershift.server.limits import Limits
+    from nershift.server.service import Service
+
+    service = Service(small_model, tmp_path, replace(Limits(), queue=1, seconds=1.0))
+    held, reached = threading.Event(), threading.Event()
+    tag = service.batcher._tag
+
+    def slow(*given: Any) -> Any:
+        reached.set()
+        held.wait(10)
+        return tag(*given)
+
+    service.batcher._tag = slow  # type: ignore[method-assign]
+    answers: list[Any] = []
+    with TestClient(make_app(service), base_url="http://127.0.0.1") as client:
+
+        def ask() -> None:
+            answers.append(client.post("/tag", json={"texts": [TEXT]}))
+
+        threads = [threading.Thread(target=ask) for _ in range(6)]
+        threads[0].start()
+        assert reached.wait(5)
+        for thread in threads[1:]:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        held.set()
+        assert sorted(a.status_code for a in answers) == [429] * 4 + [503] * 2
+        for answer in answers:
+            assert answer.headers["retry-after"] == "1"
+            error(answer, answer.status_code, "overloaded" if answer.status_code == 429 else "timeout")
+        assert client.post("/tag", json={"texts": [TEXT]}).status_code == 200
