@@ -44,7 +44,7 @@ def main() -> None:
 def run(method: str, record: bool, steps: int, device: str) -> float:
     """Milliseconds a step."""
     train = {
-        "optimizer": "adam", "lr": 1e-3, "batch_size": 32, "max_steps": steps, "epochs": steps, "record": record,
+        "optimizer": "adam", "lr": 1e-3, "batch_size": 32, "max_steps": steps, "epochs": steps, "cuda_graphs": record,
     }  # fmt: skip
     config = resolve(method, {"device": device, "train": train, "pretrain": train})
     cls, target = get_method(method), builtin_corpus("clinic")

@@ -1,19 +1,26 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 import yaml
 
+from nershift import config
 from nershift.config import (
+    CharsConfig,
     Config,
+    EncoderConfig,
     TrainConfig,
     build,
+    current_names,
     merge,
     parse_settings,
     read_yaml,
+    setting,
     to_dict,
     to_yaml,
 )
@@ -21,7 +28,7 @@ from nershift.errors import ConfigError
 
 
 def test_yaml_round_trip_gives_the_same_config() -> None:
-    config = build(
+    first = build(
         Config,
         {
             "seed": 7,
@@ -30,8 +37,8 @@ def test_yaml_round_trip_gives_the_same_config() -> None:
             "options": {"alpha": 0.5, "list": [1, 2]},
         },
     )
-    again = build(Config, yaml.safe_load(to_yaml(config)))
-    assert again == config
+    again = build(Config, yaml.safe_load(to_yaml(first)))
+    assert again == first
     assert again.encoder.chars.widths == (3,)
     assert again.train.encoder_lr == 2e-5
 
@@ -79,13 +86,84 @@ def test_mistakes_name_their_place(values: dict[str, Any], place: str, found: st
     assert error.value.expected
 
 
-def test_options_of_other_modules_have_no_ranges() -> None:
-    @dataclasses.dataclass(frozen=True)
-    class Options:
-        size: int = 0
-        dropout: float = 3.0
+@dataclass(frozen=True)
+class Options:
+    """Of a method outside the package."""
 
-    assert build(Options, {"size": -4, "dropout": 7}) == Options(-4, 7.0)
+    plain: int = 0
+    share: float = setting(0.5, "Share of sentences to keep.", was="part", low=0, high=1)
+    rates: tuple[float, ...] = setting((), "Rates to try.", low=0)
+
+
+def test_a_number_without_limits_may_be_anything() -> None:
+    assert build(Options, {"plain": -4}) == Options(-4)
+
+
+def test_a_list_may_be_empty_only_where_that_is_the_default() -> None:
+    assert build(Options, {"rates": []}) == Options()
+    with pytest.raises(ConfigError, match="widths"):
+        build(CharsConfig, {"widths": []})
+
+
+def test_a_mistake_shows_what_the_setting_is() -> None:
+    with pytest.raises(ConfigError) as wrong_value:
+        build(Options, {"share": 2}, "options")
+    assert str(wrong_value.value).splitlines() == [
+        "options.share: found 2.0",
+        "  expected: a number from 0 to 1",
+        "  what it is: Share of sentences to keep.",
+    ]
+    with pytest.raises(ConfigError) as wrong_key:
+        build(Options, {"shar": 0.5}, "options")
+    assert wrong_key.value.about == "share: Share of sentences to keep."
+
+
+def blocks(cls: type) -> Iterator[tuple[type, dataclasses.Field[Any]]]:
+    hints = get_type_hints(cls)
+    for field in dataclasses.fields(cls):
+        yield cls, field
+        if dataclasses.is_dataclass(hints[field.name]):
+            yield from blocks(hints[field.name])
+
+
+def test_every_setting_explains_itself() -> None:
+    silent = [f"{cls.__name__}.{f.name}" for cls, f in blocks(Config) if not f.metadata.get("help")]
+    assert not silent
+    assert all(f.metadata["help"].endswith(".") for _, f in blocks(Config))
+
+
+def test_every_number_has_limits() -> None:
+    numbers = {"int", "float", "float | None", "tuple[int, ...]"}
+    assert all(f.metadata["low"] is not None for _, f in blocks(Config) if f.type in numbers)
+
+
+def test_old_names_are_accepted_with_one_note(caplog: pytest.LogCaptureFixture) -> None:
+    values = {"train": {"swap": 0.2, "longest": 9}, "encoder": {"words": {"drop": 0.1}}, "decoder": {"kind": "x"}}
+    config._noted.clear()
+    for _ in range(2):
+        built = build(Config, values)
+    assert (built.train.mention_replacement, built.train.max_tokens, built.head.kind) == (0.2, 9, "x")
+    assert built.encoder.words.word_dropout == 0.1
+    notes = [r.getMessage().split(";")[0] for r in caplog.records]
+    assert sorted(notes) == [
+        "config.decoder is now called head",
+        "config.encoder.words.drop is now called word_dropout",
+        "config.train.longest is now called max_tokens",
+        "config.train.swap is now called mention_replacement",
+    ]
+
+
+def test_old_names_in_files_of_our_own_need_no_note(caplog: pytest.LogCaptureFixture) -> None:
+    config._noted.clear()
+    assert build(EncoderConfig, {"words": {"reserve": 7}}, "model.json", saved=True).words.extra_words == 7
+    assert not caplog.records
+
+
+def test_the_later_of_an_old_and_a_new_name_wins_and_blocks_are_merged() -> None:
+    assert current_names(TrainConfig, {"swap": 1, "mention_replacement": 2}) == {"mention_replacement": 2}
+    assert current_names(TrainConfig, {"mention_replacement": 2, "swap": 1}) == {"mention_replacement": 1}
+    both = current_names(Config, {"decoder": {"kind": "crf"}, "head": {"scheme": "BIO"}})
+    assert both == {"head": {"kind": "crf", "scheme": "BIO"}}
 
 
 def test_settings_nest_and_later_ones_win() -> None:

@@ -23,8 +23,7 @@ from nershift.dapt.stage import MaskedSampler, fingerprint
 from nershift.data.corpus import Corpus
 from nershift.data.spans import Sentence
 from nershift.encoders.build import make_encoder
-from nershift.errors import CheckpointError, ConfigError, SetupError
-from nershift.training.loop import Interrupted
+from nershift.errors import CheckpointError, ConfigError, Interrupted, SetupError
 from nershift.training.processes import Processes
 
 transformers = pytest.importorskip("transformers")
@@ -287,7 +286,7 @@ def test_wrong_settings_are_messages(folder: str, text: list[Sentence], tmp_path
         with pytest.raises(ConfigError, match=name):
             resolve({name: value})
     with pytest.raises(ConfigError, match="only taggers are averaged"):
-        resolve({"train": {"average": 2}})
+        resolve({"train": {"model_soup": 2}})
     with pytest.raises(ConfigError, match="did you mean 'masking'"):
         resolve({"maskin": "span"})
     assert resolve({"train": {"epochs": 2}}).train.optimizer == "adamw"

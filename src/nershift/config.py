@@ -1,4 +1,4 @@
-"""Frozen settings: plain dataclasses, YAML in and out, unknown keys refused with the nearest known one."""
+"""Settings: frozen dataclasses whose fields explain themselves, read from YAML; every mistake names its place."""
 
 from __future__ import annotations
 
@@ -14,20 +14,35 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 import yaml
 
 from nershift.data.schemes import Scheme
-from nershift.errors import ConfigError, nearest
+from nershift.errors import ConfigError, closest, nearest
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
+_noted: set[str] = set()  # old names that the user has been told about
+_BLOCK = "a block of settings (key: value)"
 
 
-def setting(default: Any, help: str = "", *, was: str = "") -> Any:
+def setting(default: Any, help: str = "", *, was: str = "", low: float | None = None, high: float | None = None) -> Any:
     """A dataclass field that explains itself.
 
     Args:
-        help: one line for people: what it does and, for a number, in which unit.
-        was: the name it had in earlier versions, which is still accepted.
+        default: the value, or a function that makes it (for blocks, lists and dicts).
+        help: one line for people: what it does, in which unit, and what 0 or an empty value means.
+        was: the name it had in earlier versions, which is still accepted with a note.
+        low: the smallest number allowed (for a list: of each entry).
+        high: the largest number allowed.
+
+    Example:
+        >>> @dataclass(frozen=True)
+        ... class Options:
+        ...     keep: float = setting(0.5, "Share of sentences to keep.", low=0, high=1)
+        >>> build(Options, {"keep": 2}, "options")
+        Traceback (most recent call last):
+        nershift.errors.ConfigError: options.keep: found 2.0
+          expected: a number from 0 to 1
+          what it is: Share of sentences to keep.
     """
-    metadata = {"help": help, "was": was}
+    metadata = {"help": help, "was": was, "low": low, "high": high}
     if callable(default):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -37,122 +52,158 @@ def setting(default: Any, help: str = "", *, was: str = "") -> Any:
 class WordsConfig:
     """Word vectors of the recurrent encoder."""
 
-    vectors: str = ""  # a GloVe / word2vec / fastText text file; empty: random vectors
-    subwords: str = ""  # or an encoder folder: a word is the mean of its sub-words' rows, cut to `size` axes
-    size: int = 100  # dimension of random vectors (a file brings its own)
-    lower: bool = True  # one row for all casings of a word (the character CNN still sees the case)
-    train: bool = True  # fine-tune the rows of the words seen in training
-    reserve: int = 100_000  # further words of the file kept, frozen, for text not seen in training
-    drop: float = 0.0  # share of training words replaced by the unknown word
+    vectors: str = setting("", "Text file of word vectors (GloVe, word2vec, fastText). Empty: random vectors.")
+    subwords: str = setting(
+        "", "Folder of a transformer instead: a word vector is the mean of its sub-word rows, cut to `size`."
+    )
+    size: int = setting(100, "Dimensions of random vectors; a vector file has its own.", low=1)
+    lower: bool = setting(True, "Share one vector among all casings of a word; the character CNN still sees the case.")
+    train: bool = setting(True, "Train the vectors of words seen in training.")
+    extra_words: int = setting(
+        100_000,
+        "Further words of the vector file to keep, frozen, for text not seen in training.",
+        was="reserve",
+        low=0,
+    )
+    word_dropout: float = setting(
+        0.0, "Share of words replaced by the unknown word in training; 0: none.", was="drop", low=0, high=1
+    )
 
 
 @dataclass(frozen=True)
 class CharsConfig:
-    """Character CNN: one convolution a width, max over the word."""
+    """Character CNN: one convolution per width, max-pooled over the word."""
 
-    use: bool = True
-    size: int = 30  # of a character's vector
-    widths: tuple[int, ...] = (2, 3, 4, 5)
-    filters: int = 100  # in total, shared out over the widths
-    max_length: int = 30  # longer words keep their first and last halves
+    use: bool = setting(True, "Read the characters of each word too.")
+    size: int = setting(30, "Dimensions of a character vector.", low=1)
+    widths: tuple[int, ...] = setting((2, 3, 4, 5), "Widths of the convolutions, in characters.", low=1)
+    filters: int = setting(100, "Filters in total, shared among the widths.", low=1)
+    max_length: int = setting(30, "Characters read per word; a longer word keeps its first and last halves.", low=1)
 
 
 @dataclass(frozen=True)
 class RecurrentConfig:
-    cell: Literal["gru", "lstm"] = "gru"
-    size: int = 128  # a direction
-    layers: int = 1
+    """Bidirectional recurrent layers."""
+
+    cell: Literal["gru", "lstm"] = setting("gru", "Recurrent cell.")
+    size: int = setting(128, "Hidden units per direction.", low=1)
+    layers: int = setting(1, "Number of layers.", low=1)
 
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    name: str = ""  # a local folder or a hub name
-    max_pieces: int = 256  # sub-words a window, special ones included
-    overlap: int = 64  # sub-words shared by neighbouring windows
-    freeze_layers: int = 0  # bottom layers that do not learn
-    freeze_embeddings: bool = False
+    """A pretrained transformer."""
+
+    name: str = setting("", "Local folder or hub name; `A+B` concatenates the states of two encoders.")
+    max_subwords: int = setting(
+        256,
+        "Sub-words per window, special ones included; longer text is read in several windows.",
+        was="max_pieces",
+        low=0,
+    )
+    overlap: int = setting(64, "Sub-words that neighbouring windows share.", low=0)
+    freeze_layers: int = setting(0, "Bottom layers that are not trained; 0: all are trained.", low=0)
+    freeze_embeddings: bool = setting(False, "Do not train the sub-word embeddings.")
 
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    kind: str = "recurrent"
-    words: WordsConfig = field(default_factory=WordsConfig)
-    chars: CharsConfig = field(default_factory=CharsConfig)
-    recurrent: RecurrentConfig = field(default_factory=RecurrentConfig)
-    transformer: TransformerConfig = field(default_factory=TransformerConfig)
-    input_dropout: float = 0.0  # on the concatenated word and character features
-    dropout: float = 0.5  # after the character CNN and on the states
+    """From tokens to states (θ in the papers)."""
+
+    kind: str = setting("recurrent", "Registered name of the encoder.")
+    words: WordsConfig = setting(WordsConfig, "Word vectors (recurrent).")
+    chars: CharsConfig = setting(CharsConfig, "Character CNN (recurrent and transformer).")
+    recurrent: RecurrentConfig = setting(RecurrentConfig, "Recurrent layers (recurrent).")
+    transformer: TransformerConfig = setting(TransformerConfig, "Pretrained encoder (transformer).")
+    input_dropout: float = setting(
+        0.0, "Dropout on the concatenated word and character features; 0: off.", low=0, high=1
+    )
+    dropout: float = setting(0.5, "Dropout after the character CNN and on the states; 0: off.", low=0, high=1)
 
 
 @dataclass(frozen=True)
 class HeadConfig:
-    kind: str = "crf"
-    scheme: Scheme = "BIOES"
-    # With other types than the sources': all rows new, or carried over for types that mean the same.
-    start: Literal["new", "carried"] = "new"
-    same: dict[str, str] = field(default_factory=dict)  # target type: source type, where names do not tell
+    """From states to entities (φ in the papers)."""
+
+    kind: str = setting("crf", "Registered name of the head.")
+    scheme: Scheme = setting("BIOES", "Tag scheme of heads that tag.")
+    start: Literal["new", "carried"] = setting(
+        "new", "When the target has other types than the sources: all rows new, or kept for types that mean the same."
+    )
+    same: dict[str, str] = setting(dict, "Types that mean the same but differ in name, as target type: source type.")
 
 
 @dataclass(frozen=True)
 class TrainConfig:
     """One stage of training."""
 
-    optimizer: Literal["adam", "adamw", "sgd", "rmsprop", "bertadam"] = "adam"
-    lr: float = 1e-3
-    encoder_lr: float | None = None  # for the encoder, where it differs
-    words_lr: float | None = None  # for the word vectors, where it differs
-    weight_decay: float = 1e-6
-    momentum: float = 0.0  # sgd
-    schedule: Literal["constant", "linear", "inverse"] = "constant"
-    decay: float = 0.05  # ρ of inverse: lr / (1 + ρ · epoch)
-    warmup: float = 0.0  # share of all steps over which the rate rises from zero
-    clip: float = 5.0  # global gradient norm; 0: off
-    batch_size: int = 32
-    accumulate: int = 1  # batches a step
-    longest: int = 256  # tokens; longer sentences are trained on in parts; 0: never in parts
-    balance: float = 0.0  # corpora taking turns: batches an epoch, at least this share of the largest's
-    epochs: int = 30
-    max_steps: int = 0  # stop after so many steps; 0: epochs decide
-    patience: int = 0  # epochs without a better dev score before stopping; 0: never
-    swap: float = 0.0  # share of entities shown as another entity of their type, drawn anew every time
-    perturb: float = 0.0  # a second loss with word vectors moved so far towards a higher one; 0: off
-    average: int = 1  # trainings from the same start whose weights are averaged (by dev: of those that help)
-    precision: Literal["fp32", "bf16"] = "fp32"
-    eval_batch_size: int = 128
-    record: bool = True  # on a GPU, replay steps of a shape met before
-    checkpoint_steps: int = 0  # also write a checkpoint every so many steps
-    checkpoint_seconds: float = 60.0  # and at least this often
+    optimizer: Literal["adam", "adamw", "sgd", "rmsprop", "bertadam"] = setting("adam", "Optimiser.")
+    lr: float = setting(1e-3, "Learning rate.", low=0)
+    encoder_lr: float | None = setting(None, "Learning rate of the encoder, if it differs.", low=0)
+    words_lr: float | None = setting(None, "Learning rate of the word vectors, if it differs.", low=0)
+    weight_decay: float = setting(1e-6, "Weight decay; word vectors have none.", low=0)
+    momentum: float = setting(0.0, "Momentum of sgd.", low=0)
+    schedule: Literal["constant", "linear", "inverse"] = setting(
+        "constant", "Learning rate over time; linear falls to 0, inverse is lr / (1 + lr_decay · epoch)."
+    )
+    lr_decay: float = setting(0.05, "Decay rate ρ of the inverse schedule, per epoch.", was="decay", low=0)
+    warmup: float = setting(0.0, "Share of all steps over which the learning rate rises from 0.", low=0, high=1)
+    clip: float = setting(5.0, "Largest norm of the whole gradient; 0: no clipping.", low=0)
+    batch_size: int = setting(32, "Sentences per batch.", low=1)
+    accumulate: int = setting(1, "Batches per optimiser step.", low=1)
+    max_tokens: int = setting(256, "Longer sentences are split for training; 0: never split.", was="longest", low=0)
+    min_source_share: float = setting(
+        0.0,
+        "When corpora take turns: each gives at least this share of the largest corpus's batches per epoch.",
+        was="balance",
+        low=0,
+        high=1,
+    )
+    epochs: int = setting(30, "Passes over the training data.", low=0)
+    max_steps: int = setting(0, "Stop after this many optimiser steps; 0: epochs decide.", low=0)
+    patience: int = setting(0, "Stop after this many epochs without a better dev score; 0: never.", low=0)
+    mention_replacement: float = setting(
+        0.0,
+        "Share of entities replaced by another entity of their type, drawn anew for every batch; 0: none.",
+        was="swap",
+        low=0,
+        high=1,
+    )
+    fgm_epsilon: float = setting(
+        0.0,
+        "L2 norm ε of the adversarial perturbation of word embeddings (FGM), a second loss; 0: off.",
+        was="perturb",
+        low=0,
+    )
+    model_soup: int = setting(
+        1,
+        "Trainings from the same start whose weights are averaged, those that help on dev; 1: no averaging.",
+        was="average",
+        low=1,
+    )
+    precision: Literal["fp32", "bf16"] = setting("fp32", "Number format of the forward pass.")
+    eval_batch_size: int = setting(128, "Sentences per batch when predicting.", low=1)
+    cuda_graphs: bool = setting(True, "On a GPU, record the step for each batch shape and replay it.", was="record")
+    checkpoint_steps: int = setting(0, "Write a checkpoint every so many steps; 0: by time alone.", low=0)
+    checkpoint_seconds: float = setting(60.0, "Write a checkpoint at least this often, in seconds.", low=0)
 
 
 @dataclass(frozen=True)
 class Config:
-    """A run is its config: everything that decides the result, data and code apart."""
+    """A run is its config: everything that decides the result, apart from data and code."""
 
-    method: str = "target_only"
-    preset: str = "paper"
-    seed: int = 1
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    tensorboard: bool = False
-    encoder: EncoderConfig = field(default_factory=EncoderConfig)
-    head: HeadConfig = setting(HeadConfig, was="decoder")
-    train: TrainConfig = field(default_factory=TrainConfig)
-    pretrain: TrainConfig = field(default_factory=TrainConfig)
-    options: dict[str, Any] = field(default_factory=dict)  # of the method, see `nershift methods NAME`
-
-
-# What numbers of the blocks above may be, by the setting's name; all others are at least 0.
-_AT_LEAST_ONE = {
-    "size",
-    "filters",
-    "max_length",
-    "layers",
-    "batch_size",
-    "eval_batch_size",
-    "accumulate",
-    "average",
-    "widths",
-}
-_AT_MOST_ONE = {"balance", "drop", "dropout", "input_dropout", "swap", "warmup"}
+    method: str = setting("target_only", "Registered name of the method.")
+    preset: str = setting("paper", "Named settings of the method to start from.")
+    seed: int = setting(1, "Seed of subset, weights and batches.", low=0)
+    device: Literal["auto", "cpu", "cuda", "mps"] = setting(
+        "auto", "Device to train on; auto takes a GPU if there is one."
+    )
+    tensorboard: bool = setting(False, "Also write TensorBoard logs.")
+    encoder: EncoderConfig = setting(EncoderConfig, "From tokens to states.")
+    head: HeadConfig = setting(HeadConfig, "From states to entities.", was="decoder")
+    train: TrainConfig = setting(TrainConfig, "Training on the target.")
+    pretrain: TrainConfig = setting(TrainConfig, "Training on the sources, before the target.")
+    options: dict[str, Any] = setting(dict, "Settings of the method itself.")
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -172,75 +223,108 @@ def to_yaml(config: Any) -> str:
     return yaml.safe_dump(to_dict(config), sort_keys=False, allow_unicode=True)
 
 
-def build(cls: type[T], values: Mapping[str, Any], place: str = "config") -> T:
-    """Make a config dataclass from nested plain values; every mistake is a :class:`ConfigError`."""
+def build(cls: type[T], values: Mapping[str, Any], place: str = "config", *, saved: bool = False) -> T:
+    """Make a config dataclass from nested plain values; every mistake is a :class:`ConfigError`.
+
+    Args:
+        saved: the values come from a file that this library wrote, so old names need no note.
+    """
     if not isinstance(values, Mapping):
-        raise ConfigError(f"found {values!r}", place=place, expected="a block of settings (key: value)")
+        raise ConfigError(f"found {values!r}", place=place, expected=_BLOCK)
     hints = get_type_hints(cls)
-    known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    made = {}
-    for key, value in current_names(cls, values, place).items():
-        here = f"{place}.{key}"
-        if key not in known:
-            raise ConfigError(
-                f"unknown setting '{key}'{nearest(str(key), known)}",
-                place=place,
-                expected=", ".join(sorted(known)),
-            )
-        made[key] = _convert(hints[key], value, here)
-        if cls.__module__ == __name__:
-            _check_range(key, made[key], here)
-    return cls(**made)
+    fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    converted = {}
+    for key, value in current_names(cls, values, place, saved=saved).items():
+        if key not in fields:
+            raise _unknown(str(key), fields, place)
+        here, hint, field = f"{place}.{key}", hints[key], fields[key]
+        if dataclasses.is_dataclass(hint):
+            converted[key] = build(hint, value, here)  # type: ignore[arg-type]
+            continue
+        try:
+            converted[key] = _convert(hint, value)
+            _check_range(field, converted[key])
+        except ValueError as error:
+            about = field.metadata.get("help", "")
+            raise ConfigError(str(error), place=here, expected=allowed(hint, field), about=about) from None
+    return cls(**converted)
 
 
-def current_names(cls: type, values: Mapping[str, Any], place: str = "config") -> dict[str, Any]:
+def _unknown(key: str, fields: Mapping[str, dataclasses.Field[Any]], place: str) -> ConfigError:
+    near = closest(key, fields)
+    about = f"{near}: {fields[near].metadata.get('help', '')}" if near else ""
+    found = f"unknown setting '{key}'{nearest(key, fields)}"
+    return ConfigError(found, place=place, expected=", ".join(sorted(fields)), about=about)
+
+
+def current_names(
+    cls: type, values: Mapping[str, Any], place: str = "config", *, saved: bool = False
+) -> dict[str, Any]:
     """The same settings under today's names; a name of an earlier version is accepted with a note."""
-    fields = dataclasses.fields(cls)
-    renamed = {f.metadata["was"]: f.name for f in fields if f.metadata.get("was")}
-    hints, made = get_type_hints(cls), dict[str, Any]()
+    renamed = {f.metadata["was"]: f.name for f in dataclasses.fields(cls) if f.metadata.get("was")}
+    hints, current = get_type_hints(cls), dict[str, Any]()
     for key, value in values.items():
         if key in renamed:
-            log.warning("%s.%s is now called %s", place, key, renamed[key])
-            key = renamed[key]
+            old, key = f"{place}.{key}", renamed[key]
+            if not saved and old not in _noted:
+                _noted.add(old)
+                log.warning("%s is now called %s; the old name still works in this version", old, key)
         if isinstance(value, Mapping) and dataclasses.is_dataclass(hints.get(key)):
-            value = current_names(hints[key], value, f"{place}.{key}")
-        made[key] = value
-    return made
+            value = current_names(hints[key], value, f"{place}.{key}", saved=saved)
+        current = merge(current, {key: value})
+    return current
 
 
-def _check_range(key: str, value: Any, place: str) -> None:
-    values = value if isinstance(value, tuple) else (value,)
-    low, high = int(key in _AT_LEAST_ONE), 1 if key in _AT_MOST_ONE else float("inf")
-    good = [low <= v <= high for v in values if isinstance(v, (int, float))]
-    if not values or not all(good):
-        expected = f"{low} or more" if high > 1 else "a share from 0 to 1"
-        raise ConfigError(f"found {value!r}", place=place, expected=expected)
-
-
-def _convert(hint: Any, value: Any, place: str) -> Any:
+def allowed(hint: Any, field: dataclasses.Field[Any]) -> str:
+    """What values a setting takes, in words."""
     origin, args = get_origin(hint), get_args(hint)
-    if dataclasses.is_dataclass(hint):
-        return build(hint, value, place)  # type: ignore[arg-type]
+    if origin is Literal:
+        return " | ".join(map(str, args))
+    if origin in (Union, types.UnionType):
+        return f"{allowed(args[0], field)}, or null"
+    if origin is tuple:
+        return f"a list, each {allowed(args[0], field)}"
+    if origin is dict or hint is dict:
+        return _BLOCK
+    kind = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}.get(hint, hint.__name__)
+    low, high = field.metadata.get("low"), field.metadata.get("high")
+    if low is not None and high is not None:
+        return f"{kind} from {low:g} to {high:g}"
+    return (
+        kind + (f", {low:g} or more" if low is not None else "") + (f", {high:g} or less" if high is not None else "")
+    )
+
+
+def _check_range(field: dataclasses.Field[Any], value: Any) -> None:
+    low, high = field.metadata.get("low"), field.metadata.get("high")
+    if value is None or (low is None and high is None):
+        return
+    low, high = float("-inf") if low is None else low, float("inf") if high is None else high
+    values = value if isinstance(value, tuple) else (value,)
+    if not all(low <= v <= high for v in values) or (value == () != field.default):
+        raise ValueError(f"found {value!r}")
+
+
+def _convert(hint: Any, value: Any) -> Any:
+    """The value in the type of its field.
+
+    Raises:
+        ValueError: that says what was found.
+    """
+    origin, args = get_origin(hint), get_args(hint)
     if origin is Literal:
         if value not in args:
-            raise ConfigError(
-                f"found {value!r}{nearest(str(value), map(str, args))}",
-                place=place,
-                expected=" | ".join(map(str, args)),
-            )
+            raise ValueError(f"found {value!r}{nearest(str(value), map(str, args))}")
         return value
     if origin in (Union, types.UnionType):
-        if value is None and type(None) in args:
-            return None
-        inner = [a for a in args if a is not type(None)]
-        return _convert(inner[0], value, place)
+        return None if value is None and type(None) in args else _convert(args[0], value)
     if origin is tuple:
         if not isinstance(value, (list, tuple)):
-            raise ConfigError(f"found {value!r}", place=place, expected="a list, e.g. [2, 3]")
-        return tuple(_convert(args[0], v, place) for v in value)
+            raise ValueError(f"found {value!r}")
+        return tuple(_convert(args[0], v) for v in value)
     if origin is dict or hint is dict:
         if not isinstance(value, Mapping):
-            raise ConfigError(f"found {value!r}", place=place, expected="a block of settings (key: value)")
+            raise ValueError(f"found {value!r}")
         return dict(value)
     if hint is float and isinstance(value, str):
         with suppress(ValueError):  # YAML reads 1e-3 as text
@@ -248,11 +332,7 @@ def _convert(hint: Any, value: Any, place: str) -> Any:
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
-        raise ConfigError(
-            f"found {value!r} ({type(value).__name__})",
-            place=place,
-            expected=f"a value of type {hint.__name__}",
-        )
+        raise ValueError(f"found {value!r} ({type(value).__name__})")
     return value
 
 

@@ -28,7 +28,7 @@ from nershift.run_folder import Run
 TARGET, SHOTS, SEED = "clinic", 40, 1
 # A small model: the demo is to finish on a laptop while someone waits.
 SETTINGS: dict[str, Any] = {
-    "encoder": {"words": {"size": 50, "drop": 0.1}, "chars": {"filters": 60}, "recurrent": {"size": 64}},
+    "encoder": {"words": {"size": 50, "word_dropout": 0.1}, "chars": {"filters": 60}, "recurrent": {"size": 64}},
     "pretrain": {"epochs": 4, "lr": 3e-3},
     "train": {"epochs": 60, "batch_size": 8, "lr": 3e-3},
 }

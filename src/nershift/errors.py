@@ -15,11 +15,15 @@ class NershiftError(Exception):
           what to do: check the export
     """
 
-    def __init__(self, found: str, *, place: str = "", expected: str = "", fix: str = "") -> None:
-        self.found, self.place, self.expected, self.fix = found, place, expected, fix
+    exit_code = 1  # of the command line
+
+    def __init__(self, found: str, *, place: str = "", expected: str = "", about: str = "", fix: str = "") -> None:
+        self.found, self.place, self.expected, self.about, self.fix = found, place, expected, about, fix
         lines = [f"{place}: {found}" if place else found]
         if expected:
             lines.append(f"  expected: {expected}")
+        if about:
+            lines.append(f"  what it is: {about}")
         if fix:
             lines.append(f"  what to do: {fix}")
         super().__init__("\n".join(lines))
@@ -55,7 +59,18 @@ class MissingExtraError(NershiftError):
         )
 
 
+class Interrupted(NershiftError):
+    """The run was stopped from outside, after a checkpoint: the same command goes on from there."""
+
+    exit_code = 130
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The known name that looks most like a misspelt one."""
+    return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)), None)
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return a ' (did you mean …?)' hint for a misspelt name, or an empty string."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f" (did you mean '{close[0]}'?)" if close else ""
+    """A ' (did you mean …?)' hint for a misspelt name, or an empty string."""
+    close = closest(word, known)
+    return f" (did you mean '{close}'?)" if close else ""

@@ -141,7 +141,7 @@ def transfer(
             elif (stage := task.pretrain()) is not None:
                 model = _run(stage, task.pretrain, folder, processes, logger, stages)
             # Training changes the model it starts from; who trains again needs that as it was.
-            before = copy.deepcopy(model) if settings.train.average > 1 else None
+            before = copy.deepcopy(model) if settings.train.model_soup > 1 else None
             if (stage := task.train(model)) is not None:
                 model = _run(stage, lambda: task.train(copy.deepcopy(before)), folder, processes, logger, stages)
         if model is None:

@@ -13,7 +13,7 @@ from nershift.methods.base import Method
 from nershift.run_folder import Run
 from nershift.training.model_soup import AVERAGE
 
-_EXTRAS = ("average", "perturb", "swap")  # settings that cost time or change what is trained on
+_EXTRAS = ("model_soup", "fgm_epsilon", "mention_replacement")  # settings that cost time or change what is trained on
 _SHORT = 3  # sentences of so few tokens ("No change .") may well stand in two corpora
 
 

@@ -56,7 +56,7 @@ def test_case_is_dropped_when_asked(vectors: SubwordVectors) -> None:
 
 
 def test_dropped_words_become_the_unknown_one(vectors: SubwordVectors) -> None:
-    table = SubwordTable.of(WordsConfig(drop=1.0, lower=False, train=False), vectors).train()
+    table = SubwordTable.of(WordsConfig(word_dropout=1.0, lower=False, train=False), vectors).train()
     found = table(torch.tensor([table.vocabulary.find("casa")]))
     np.testing.assert_allclose(found[0], vectors.matrix[1], atol=1e-3)
 

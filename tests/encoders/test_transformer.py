@@ -137,7 +137,7 @@ def test_states_are_those_of_first_sub_words(folders: dict[str, Path], kind: str
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_padding_in_a_batch_changes_nothing(folders: dict[str, Path], kind: str) -> None:
-    encoder = _encoder(folders[kind], chars=True, max_pieces=20, overlap=4)
+    encoder = _encoder(folders[kind], chars=True, max_subwords=20, overlap=4)
     together = _states(encoder, ROWS)
     for row, states in zip(ROWS, together, strict=True):
         torch.testing.assert_close(states[: len(row)], _states(encoder, [row])[0], atol=1e-5, rtol=0)
@@ -154,7 +154,7 @@ def test_words_without_sub_words_are_shown_as_unknown(folders: dict[str, Path]) 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_long_sentences_go_through_windows(folders: dict[str, Path], kind: str) -> None:
-    encoder = _encoder(folders[kind], max_pieces=16, overlap=6)
+    encoder = _encoder(folders[kind], max_subwords=16, overlap=6)
     row = ROWS[2] * 4
     pieces = encoder.prepare(row)
     assert len(pieces.ids) > 3
@@ -174,8 +174,8 @@ def test_long_sentences_go_through_windows(folders: dict[str, Path], kind: str) 
 
 def test_room_enough_means_no_windows(folders: dict[str, Path]) -> None:
     tight, wide = (
-        _encoder(folders["bert"], max_pieces=40, overlap=8),
-        _encoder(folders["bert"], max_pieces=64),
+        _encoder(folders["bert"], max_subwords=40, overlap=8),
+        _encoder(folders["bert"], max_subwords=64),
     )
     row = ROWS[0] * 2
     assert len(tight.prepare(row).ids) == 1
@@ -184,14 +184,14 @@ def test_room_enough_means_no_windows(folders: dict[str, Path]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_windows_never_exceed_what_the_model_can_take(folders: dict[str, Path], kind: str) -> None:
-    encoder = _encoder(folders[kind], max_pieces=512)
+    encoder = _encoder(folders[kind], max_subwords=512)
     row = ROWS[2] * 20
     assert max(len(ids) for ids in encoder.prepare(row).ids) == (62 if kind in ("roberta", "mpnet") else 64)
     assert _states(encoder, [row]).isfinite().all()
 
 
 def test_a_word_longer_than_the_window(folders: dict[str, Path]) -> None:
-    encoder = _encoder(folders["bert"], max_pieces=8, overlap=2)
+    encoder = _encoder(folders["bert"], max_subwords=8, overlap=2)
     row = ["Ada", "unbelievably" * 5, "Leeds"]
     pieces = encoder.prepare(row)
     assert all(len(ids) <= 8 for ids in pieces.ids)
@@ -200,7 +200,7 @@ def test_a_word_longer_than_the_window(folders: dict[str, Path]) -> None:
 
 def test_no_room_for_a_word_is_an_error(folders: dict[str, Path]) -> None:
     with pytest.raises(ConfigError, match="no room for a word"):
-        _encoder(folders["bert"], max_pieces=2)
+        _encoder(folders["bert"], max_subwords=2)
 
 
 def test_characters_stand_beside_the_states(folders: dict[str, Path]) -> None:
@@ -228,7 +228,7 @@ def test_freezing(folders: dict[str, Path], kind: str, layers: int) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_round_trip(folders: dict[str, Path], kind: str, tmp_path: Path) -> None:
-    encoder = _encoder(folders[kind], chars=True, max_pieces=16, overlap=4)
+    encoder = _encoder(folders[kind], chars=True, max_subwords=16, overlap=4)
     space = Corpus("c", {"train": (Sentence.of(["x"], [(0, 1, "PER")]),)}).label_space()
     model = TaggingModel(encoder, {TARGET: make_head("crf", space, encoder.size)})
     save_model(tmp_path, model, {})

@@ -15,7 +15,7 @@ from nershift.errors import ConfigError
 
 def _table(train: bool = True, drop: float = 0.0) -> WordTable:
     torch.manual_seed(0)
-    table = WordTable(WordsConfig(train=train, drop=drop), ["rome", "left"], ["oslo", "00"], size=3)
+    table = WordTable(WordsConfig(train=train, word_dropout=drop), ["rome", "left"], ["oslo", "00"], size=3)
     table.fill(["oslo", "rome", "00"], torch.tensor([[4.0, 5, 6], [1, 2, 3], [7, 8, 9]]))
     return table
 
@@ -86,7 +86,7 @@ def test_describe_and_rebuild() -> None:
     table.learn(["lima"])
     again = WordTable.rebuild(table.describe())
     again.eval().load_state_dict(table.state_dict())
-    assert again.config.drop == 0.25
+    assert again.config.word_dropout == 0.25
     for word in ("rome", "left", "oslo", "lima", "33", "never"):
         assert _vector(again, word) == _vector(table, word)
 
@@ -124,7 +124,7 @@ def test_cased_vectors_of_a_file(vector_file: Path) -> None:
 
 
 def test_the_reserve_is_limited(vector_file: Path) -> None:
-    words = _encoder(vector_file, reserve=1).words
+    words = _encoder(vector_file, extra_words=1).words
     assert len(words.reserve) == 1
     assert words.vocabulary.find("lima") == 1
 

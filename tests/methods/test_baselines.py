@@ -213,7 +213,7 @@ def test_methods_train_on_long_sentences_in_parts(make_method: Make, homogeneous
     *sources, target = homogeneous
     longest = max(len(s) for s in target.train) - 1
     samplers = {
-        n: make_method("target_only", sources, target, {"train": {"longest": n}}).train(None).samplers["target"]
+        n: make_method("target_only", sources, target, {"train": {"max_tokens": n}}).train(None).samplers["target"]
         for n in (0, longest)
     }
     assert [len(s) for s in samplers[0].sentences] == [len(s) for s in target.train]

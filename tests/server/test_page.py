@@ -32,7 +32,7 @@ NEW = "drug"
 KNOWN = ("event", "organisation", "person", "place")
 SMALL: dict[str, Any] = {
     "device": "cpu",
-    "encoder": {"words": {"size": 32, "drop": 0.1}, "chars": {"filters": 48}, "recurrent": {"size": 40}},
+    "encoder": {"words": {"size": 32, "word_dropout": 0.1}, "chars": {"filters": 48}, "recurrent": {"size": 40}},
     "train": {"epochs": 5, "batch_size": 16, "lr": 5e-3},
 }
 

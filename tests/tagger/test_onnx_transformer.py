@@ -46,7 +46,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
             folder = make_encoder_folder(family, tmp_path_factory.mktemp("encoder") / family, layers=1)
             settings = {
                 "kind": "transformer",
-                "transformer": {"name": str(folder), "max_pieces": 24, "overlap": 8},
+                "transformer": {"name": str(folder), "max_subwords": 24, "overlap": 8},
                 "chars": {"use": chars, "size": 4, "filters": 6, "widths": [2, 3], "max_length": 8},
             }
             tagger = random_tagger(random_encoder(settings, ROWS, seed=2), kind, scheme)

@@ -32,8 +32,8 @@ def main() -> None:
             "batch_size": 12,
             "lr": 0.05,
             "optimizer": sys.argv[2],
-            "swap": 0.3,
-            "average": 2,
+            "mention_replacement": 0.3,
+            "model_soup": 2,
             "checkpoint_seconds": 0.05,
         },
     }

@@ -1,4 +1,4 @@
-"""A second loss with moved word vectors (``train.perturb``), and what refuses it."""
+"""A second loss with moved word vectors (``train.fgm_epsilon``), and what refuses it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def model(settings: dict[str, Any], make_corpus: MakeCorpus) -> TaggingModel:
 
 def test_gradients_are_those_of_both_losses(model: TaggingModel, make_corpus: MakeCorpus) -> None:
     sampler = BatchSampler(model, "target", make_corpus().train, 8, seed=1)
-    stage = TrainingStage("train", model, TrainConfig(batch_size=8, perturb=0.7), {"target": sampler}, 1)
+    stage = TrainingStage("train", model, TrainConfig(batch_size=8, fgm_epsilon=0.7), {"target": sampler}, 1)
     batches = stage.draw(0, 0, 1)
     (table,) = model.encoder.word_parameters()
     was = table.detach().clone()
@@ -113,7 +113,7 @@ def test_what_earlier_batches_left_has_no_say(model: TaggingModel) -> None:
 
 def test_parts_of_a_step_are_moved_each_by_itself(model: TaggingModel, make_corpus: MakeCorpus) -> None:
     sampler = BatchSampler(model, "target", make_corpus().train, 8, seed=1)
-    stage = TrainingStage("train", model, TrainConfig(batch_size=8, perturb=0.7), {"target": sampler}, 1)
+    stage = TrainingStage("train", model, TrainConfig(batch_size=8, fgm_epsilon=0.7), {"target": sampler}, 1)
     found = []
     for parts in ([0], [1], [0, 1]):
         model.zero_grad()
@@ -129,8 +129,8 @@ def test_a_run_learns_from_it(settings: dict[str, Any], make_corpus: MakeCorpus,
     weights = []
     for name, over in (
         ("plain", {}),
-        ("moved", {"train": {"perturb": 1.0}}),
-        ("swap", {"train": {"swap": 0.5}}),
+        ("moved", {"train": {"fgm_epsilon": 1.0}}),
+        ("swap", {"train": {"mention_replacement": 0.5}}),
     ):
         config = merge(settings, over)
         transfer("target_only", corpus, out=tmp_path / name, config=config, quiet=True, report=False)
@@ -147,13 +147,13 @@ def _named(corpus: Corpus, name: str) -> Corpus:
 @pytest.mark.parametrize(
     ("method", "over", "place"),
     [
-        ("datnet", {"train": {"perturb": 1.0}}, "config.train.perturb"),
-        ("metaner", {"pretrain": {"perturb": 1.0}}, "config.pretrain.perturb"),
-        ("bilm", {"pretrain": {"swap": 0.5}}, "config.pretrain.swap"),
+        ("datnet", {"train": {"fgm_epsilon": 1.0}}, "config.train.fgm_epsilon"),
+        ("metaner", {"pretrain": {"fgm_epsilon": 1.0}}, "config.pretrain.fgm_epsilon"),
+        ("bilm", {"pretrain": {"mention_replacement": 0.5}}, "config.pretrain.mention_replacement"),
         (
             "finetune",
-            {"train": {"perturb": 1.0}, "encoder": {"words": {"train": False}}},
-            "config.train.perturb",
+            {"train": {"fgm_epsilon": 1.0}, "encoder": {"words": {"train": False}}},
+            "config.train.fgm_epsilon",
         ),
     ],
 )

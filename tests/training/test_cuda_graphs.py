@@ -187,7 +187,7 @@ def test_recorded_steps_on_a_gpu(
     corpus, found = make_corpus("news", train=44), []
     for record in (False, True):
         model = model_of(corpus, tiny, dropout)
-        found.append(trained(model, corpus, tmp_path / str(record), "cuda", record=record, perturb=perturb))
+        found.append(trained(model, corpus, tmp_path / str(record), "cuda", cuda_graphs=record, fgm_epsilon=perturb))
     (plain, log), (replayed, again) = found
     if not dropout:
         assert [e["loss"] for e in again] == pytest.approx([e["loss"] for e in log], rel=0.02)
@@ -211,7 +211,7 @@ def test_methods_record_their_steps(
 @needs_gpu
 @pytest.mark.parametrize("method", ["finetune", "laner"])
 @pytest.mark.parametrize("kind", ["bert", "distilbert", "mpnet"])
-@pytest.mark.parametrize("more", [{}, {"perturb": 0.5, "swap": 0.3, "average": 2}])
+@pytest.mark.parametrize("more", [{}, {"fgm_epsilon": 0.5, "mention_replacement": 0.3, "model_soup": 2}])
 def test_transformers_record_their_steps(
     more: dict[str, float], kind: str, method: str, make_corpus: MakeCorpus, tmp_path: Path, recwarn: Any
 ) -> None:

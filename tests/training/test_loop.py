@@ -11,12 +11,12 @@ import torch
 from nershift.config import Config, TrainConfig, build
 from nershift.data.corpus import Corpus
 from nershift.encoders.build import make_encoder
-from nershift.errors import CheckpointError
+from nershift.errors import CheckpointError, Interrupted
 from nershift.heads.base import make_head
 from nershift.model import Batch, TaggingModel
 from nershift.storage import load_tensors
 from nershift.training.logger import TrainLogger
-from nershift.training.loop import Diverged, Interrupted, Loop, Progress
+from nershift.training.loop import Diverged, Loop, Progress
 from nershift.training.processes import Processes
 from nershift.training.sampler import BatchSampler
 from nershift.training.stage import TrainingStage

@@ -10,10 +10,11 @@ import torch
 
 from nershift.config import Config, build, merge
 from nershift.data.corpus import Corpus
+from nershift.errors import Interrupted
 from nershift.model_store import load_model
 from nershift.run import pretrain, transfer
 from nershift.run_notes import averaged, idle
-from nershift.training.loop import Interrupted, Loop
+from nershift.training.loop import Loop
 from nershift.training.model_soup import choose
 from nershift.training.processes import Processes
 
@@ -58,7 +59,7 @@ def _kept(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, torch.Tensor]]
 @pytest.mark.parametrize("method", ["finetune", "target_only", "multitask"])
 def test_without_dev_the_result_is_the_mean_of_all_trainings(run, monkeypatch, method: str) -> None:
     kept = _kept(monkeypatch)
-    folder = run("mean", method, dev=0, train={"average": 3})
+    folder = run("mean", method, dev=0, train={"model_soup": 3})
     names = ["train", "train-2", "train-3"]
     for key, value in _weights(folder).items():
         each = [kept[name][key] for name in names]
@@ -76,7 +77,7 @@ def test_without_dev_the_result_is_the_mean_of_all_trainings(run, monkeypatch, m
 
 def test_the_first_training_is_the_one_of_a_plain_run(run, monkeypatch) -> None:
     kept = _kept(monkeypatch)
-    run("three", train={"average": 2})
+    run("three", train={"model_soup": 2})
     first = kept["train"]
     plain = run("plain")
     assert all(torch.equal(first[name], value) for name, value in _weights(plain).items())
@@ -93,14 +94,14 @@ def test_trainings_start_from_the_same_weights(run, monkeypatch) -> None:
         return run_loop(self)
 
     monkeypatch.setattr(Loop, "run", started)
-    run("starts", train={"average": 3})
+    run("starts", train={"model_soup": 3})
     assert len(starts) == 3
     for later in starts[1:]:
         assert all(torch.equal(value, later[name]) for name, value in starts[0].items())
 
 
 def test_dev_says_which_trainings_take_part(run) -> None:
-    told = _phases(run("chosen", train={"average": 3, "epochs": 4}))
+    told = _phases(run("chosen", train={"model_soup": 3, "epochs": 4}))
     average = told["average of train"]
     each = {name: told[name]["dev_f1"] for name in ("train", "train-2", "train-3")}
     assert average["dev_f1"] >= max(each.values())
@@ -127,12 +128,12 @@ def test_what_dev_chose_is_told() -> None:
 
 
 def test_settings_of_a_phase_that_there_is_not_are_told(run) -> None:
-    folder = run("joint", "multitask", pretrain={"perturb": 0.5, "average": 3}, train={"average": 2})
+    folder = run("joint", "multitask", pretrain={"fgm_epsilon": 0.5, "model_soup": 3}, train={"model_soup": 2})
     told = json.loads((folder / "metrics.json").read_text())["remarks"]
-    assert "There was no pre-training in this run: pretrain.average, pretrain.perturb had no effect." in told
-    asked = build(Config, {"train": {"swap": 0.2}})
+    assert "There was no pre-training in this run: pretrain.model_soup, pretrain.fgm_epsilon had no effect." in told
+    asked = build(Config, {"train": {"mention_replacement": 0.2}})
     assert idle(asked, {"pretrain": {}}) == [
-        "There was no training on the target in this run: train.swap had no effect."
+        "There was no training on the target in this run: train.mention_replacement had no effect."
     ]
     assert idle(asked, {"pretrain": {}, "train": {}}) == []
 
@@ -149,7 +150,7 @@ def test_one_that_lowers_the_score_stays_out() -> None:
 
 
 def test_a_stopped_run_goes_on_where_it_was(run, monkeypatch) -> None:
-    settings = {"train": {"average": 3, "epochs": 3}}
+    settings = {"train": {"model_soup": 3, "epochs": 3}}
     whole = run("whole", **settings)
     steps, stop_asked = [0], Processes.stop_asked
 
@@ -166,7 +167,7 @@ def test_a_stopped_run_goes_on_where_it_was(run, monkeypatch) -> None:
 
 
 def test_pre_trainings_can_be_averaged_too(make_corpus: MakeCorpus, tiny: dict[str, Any], tmp_path: Path) -> None:
-    config = merge(tiny, {"pretrain": {"average": 2}})
+    config = merge(tiny, {"pretrain": {"model_soup": 2}})
     folder = pretrain("finetune", [make_corpus("news")], out=tmp_path / "pre", config=config, quiet=True)
     told = json.loads((folder / "model.json").read_text())
     assert "average of pretrain" in json.dumps(told)

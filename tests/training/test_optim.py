@@ -31,7 +31,7 @@ def test_linear_goes_down_to_one_last_step() -> None:
 
 
 def test_inverse_falls_at_each_epoch() -> None:
-    factors = _factors(steps=15, schedule="inverse", decay=0.5)
+    factors = _factors(steps=15, schedule="inverse", lr_decay=0.5)
     assert factors == pytest.approx([1.0] * 5 + [1 / 1.5] * 5 + [1 / 2] * 5)
 
 

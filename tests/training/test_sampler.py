@@ -101,7 +101,7 @@ def test_phases_draw_from_all_feeds_or_from_one(model: TaggingModel, make_corpus
         assert sorted(name for d in drawn for name in d) == ["a", "a", "a", "b", "b"]
         shown = [s for d in drawn for b in d.values() for s in b.sentences]
         assert len(shown) == 29
-    balanced = MixedStage("p", model, TrainConfig(balance=1.0), samplers, seed=1)
+    balanced = MixedStage("p", model, TrainConfig(min_source_share=1.0), samplers, seed=1)
     assert balanced.steps_per_epoch == 6  # the smaller one passes once and a half
     drawn = [balanced.draw(i, 0, 1) for i in range(12)]
     assert sorted(name for d in drawn for name in d) == ["a"] * 6 + ["b"] * 6

@@ -151,12 +151,12 @@ def _phase_cost(work: _Work, kind: str) -> Cost:
         steps = min(steps, config.max_steps)
     epochs = -(-steps // max(1, work.steps(counts)))
     batches = steps * (len(counts) if work.at_once else 1) * work.passes * config.accumulate
-    if config.perturb:
+    if config.fgm_epsilon:
         batches *= 2
     # A recurrent layer waits for its own steps whatever the batch holds; a transformer's work grows with it.
     grows = config.batch_size / 32 if kind == "transformer" else 1.0
     seconds = batches * grows * _BATCH[kind] + epochs * _decoding(work.dev, config, kind)
-    return Cost(config.average * steps, config.average * seconds)
+    return Cost(config.model_soup * steps, config.model_soup * seconds)
 
 
 def _decoding(sentences: int, config: TrainConfig, kind: str) -> float:

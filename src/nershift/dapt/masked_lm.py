@@ -62,7 +62,7 @@ class MaskedEncoder:
         self.head = head or MaskedHead.new(base.config.hidden_size, base.get_input_embeddings().num_embeddings)
         config = EncoderConfig(
             kind="transformer",
-            transformer=TransformerConfig(name=name, max_pieces=max_pieces),
+            transformer=TransformerConfig(name=name, max_subwords=max_pieces),
             chars=CharsConfig(use=False),
             dropout=0.0,
         )

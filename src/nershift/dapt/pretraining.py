@@ -139,9 +139,9 @@ def resolve(config: Mapping[str, Any] | None = None, seed: int | None = None) ->
         ("share", 0 < made.share < 1, "a share between 0 and 1"),
         ("hold_out", 0 < made.hold_out <= 0.5, "a share above 0, at most 0.5"),
         ("eval_steps", made.eval_steps >= 1, "1 or more"),
-        ("train.average", made.train.average == 1, "1: only taggers are averaged"),
-        ("train.swap", not made.train.swap, "0: raw text has no entities"),
-        ("train.perturb", not made.train.perturb, "0: words are masked, not moved"),
+        ("train.model_soup", made.train.model_soup == 1, "1: only taggers are averaged"),
+        ("train.mention_replacement", not made.train.mention_replacement, "0: raw text has no entities"),
+        ("train.fgm_epsilon", not made.train.fgm_epsilon, "0: words are masked, not moved"),
         ("max_pieces", made.max_pieces >= 8, "8 or more"),
     ):
         if not good:

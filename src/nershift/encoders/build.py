@@ -61,7 +61,7 @@ def make_words(settings: WordsConfig, words: Counter[str]) -> Words:
     trained = sorted(known)
     # With `lower`, a cased row of the file would shadow the trained row of its lower-cased form.
     reserve = [w for w in vectors.words if w not in known and not (settings.lower and w != w.lower())]
-    reserve = reserve[: settings.reserve]
+    reserve = reserve[: settings.extra_words]
     table = WordTable(settings, trained, reserve, vectors.dim)
     rows = {word: vectors.find(word) for word in trained} | {word: vectors.index[word] for word in reserve}
     found = {word: row for word, row in rows.items() if row is not None}

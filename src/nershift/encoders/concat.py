@@ -89,7 +89,7 @@ class ConcatEncoder(Encoder):
 
     @classmethod
     def rebuild(cls, description: Mapping[str, Any], folder: str) -> ConcatEncoder:
-        config = build(EncoderConfig, description["config"], f"{folder}/model.json")
+        config = build(EncoderConfig, description["config"], f"{folder}/model.json", saved=True)
         parts = []
         for n, part in enumerate(_parts(config)):
             told = {"config": to_dict(part), "characters": description["characters"]}

@@ -97,7 +97,7 @@ class RecurrentEncoder(Encoder):
 
     @classmethod
     def rebuild(cls, description: Mapping[str, Any], folder: str) -> RecurrentEncoder:
-        config = build(EncoderConfig, description["config"], f"{folder}/model.json")
+        config = build(EncoderConfig, description["config"], f"{folder}/model.json", saved=True)
         words: Words
         if description["words"].get("kind") == "subwords":
             words = SubwordTable.rebuild(description["words"], folder)

@@ -72,8 +72,8 @@ class SubwordTable(nn.Module):
     def forward(self, rows: Tensor) -> Tensor:
         if len(self._pieces) < len(self.vocabulary):
             self._catch_up()
-        if self.training and self.config.drop:
-            rows = rows.masked_fill(torch.rand(rows.shape, device=rows.device) < self.config.drop, 1)
+        if self.training and self.config.word_dropout:
+            rows = rows.masked_fill(torch.rand(rows.shape, device=rows.device) < self.config.word_dropout, 1)
         pieces = self._pieces[rows]  # [U, P]
         there = (pieces >= 0)[..., None]
         vectors = self.table[pieces.clamp(min=0)].float() * there  # [U, P, size]
@@ -96,7 +96,7 @@ class SubwordTable(nn.Module):
             "rows": len(self.table),
             "size": self.size,
             "lower": self.config.lower,
-            "drop": self.config.drop,
+            "drop": self.config.word_dropout,
         }
 
     def save_files(self, folder: str) -> None:
@@ -108,5 +108,5 @@ class SubwordTable(nn.Module):
         if not path.is_file():
             raise CheckpointError("there is no such file", place=str(path), fix="restore it from the folder of the run")
         tokenizer = SubwordTokenizer(path.read_text(encoding="utf-8"), str(path))
-        config = WordsConfig(lower=description["lower"], drop=description["drop"], train=False)
+        config = WordsConfig(lower=description["lower"], word_dropout=description["drop"], train=False)
         return cls(config, tokenizer, description["rows"], description["size"])

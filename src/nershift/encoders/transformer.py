@@ -111,14 +111,14 @@ class TransformerEncoder(Encoder):
 
     def _room(self) -> int:
         """Sub-words of words that fit a window: what the settings ask for, within what the model can take."""
-        positions = getattr(self.model.config, "max_position_embeddings", None) or self.config.transformer.max_pieces
+        positions = getattr(self.model.config, "max_position_embeddings", None) or self.config.transformer.max_subwords
         if self.model.config.model_type in _OFFSET_POSITIONS:
             positions -= self.pad + 1
-        room = min(self.config.transformer.max_pieces, positions) - len(self.before) - len(self.after)
+        room = min(self.config.transformer.max_subwords, positions) - len(self.before) - len(self.after)
         if room < 1:
             raise ConfigError(
-                f"a window of {self.config.transformer.max_pieces} sub-words has no room for a word",
-                place="encoder.transformer.max_pieces",
+                f"a window of {self.config.transformer.max_subwords} sub-words has no room for a word",
+                place="encoder.transformer.max_subwords",
                 expected=f"more than {len(self.before) + len(self.after)}",
             )
         return room
@@ -202,6 +202,6 @@ class TransformerEncoder(Encoder):
 
     @classmethod
     def rebuild(cls, description: Mapping[str, Any], folder: str) -> TransformerEncoder:
-        config = build(EncoderConfig, description["config"], f"{folder}/model.json")
+        config = build(EncoderConfig, description["config"], f"{folder}/model.json", saved=True)
         model, tokenizer = load_pretrained(config.transformer.name, str(Path(folder, "encoder")))
         return cls(config, model, tokenizer, Vocabulary(description["characters"]))

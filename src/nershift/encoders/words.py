@@ -29,7 +29,7 @@ class WordTable(nn.Module):
     """Row r of a word is trained when ``r < trained``, else it is row ``r - trained`` of the frozen reserve.
 
     Keeping the two apart makes the optimiser pay only for words that can occur in training, while a deployed
-    tagger still knows every word of the vector file (up to ``words.reserve``).
+    tagger still knows every word of the vector file (up to ``words.extra_words``).
     """
 
     reserve: Tensor
@@ -55,8 +55,8 @@ class WordTable(nn.Module):
         self.reserve[rows[~trained] - self.trained] = vectors[~trained]
 
     def forward(self, rows: Tensor) -> Tensor:
-        if self.training and self.config.drop:
-            rows = rows.masked_fill(torch.rand(rows.shape, device=rows.device) < self.config.drop, 1)
+        if self.training and self.config.word_dropout:
+            rows = rows.masked_fill(torch.rand(rows.shape, device=rows.device) < self.config.word_dropout, 1)
         out = embedding(rows.clamp(max=self.trained - 1), self.weight, padding_idx=0)
         if len(self.reserve):
             frozen = embedding((rows - self.trained).clamp(min=0), self.reserve)
@@ -94,7 +94,7 @@ class WordTable(nn.Module):
         words = self.vocabulary.words
         return {
             "size": self.size,
-            "drop": self.config.drop,
+            "drop": self.config.word_dropout,
             "train": self.config.train,
             "trained": words[2 : self.trained],
             "reserve": words[self.trained :],
@@ -102,5 +102,5 @@ class WordTable(nn.Module):
 
     @classmethod
     def rebuild(cls, description: Mapping[str, Any]) -> WordTable:
-        config = WordsConfig(drop=description["drop"], train=description["train"])
+        config = WordsConfig(word_dropout=description["drop"], train=description["train"])
         return cls(config, description["trained"], description["reserve"], description["size"])

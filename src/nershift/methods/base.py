@@ -128,12 +128,12 @@ class Method:
         frozen = not encoder.words.train if recurrent else encoder.transformer.freeze_embeddings
         setting = "words.train=true" if recurrent else "transformer.freeze_embeddings=false"
         for block in ("pretrain", "train"):
-            if frozen and getattr(self.config, block).perturb:
+            if frozen and getattr(self.config, block).fgm_epsilon:
                 raise ConfigError(
                     "word vectors are to be moved, but they are frozen",
-                    place=f"config.{block}.perturb",
+                    place=f"config.{block}.fgm_epsilon",
                     expected="0",
-                    fix=f"leave {block}.perturb away, or --set encoder.{setting}",
+                    fix=f"leave {block}.fgm_epsilon away, or --set encoder.{setting}",
                 )
 
     def _check_same(self, known: Iterable[str]) -> None:
@@ -223,9 +223,9 @@ class Method:
     def sampler(
         self, model: TaggingModel, key: str, sentences: Sequence[Sentence], config: TrainConfig
     ) -> BatchSampler:
-        if config.longest:
-            sentences = [part for s in sentences for part in in_parts(s, config.longest)]
-        return BatchSampler(model, key, sentences, config.batch_size, self.config.seed, swap=config.swap)
+        if config.max_tokens:
+            sentences = [part for s in sentences for part in in_parts(s, config.max_tokens)]
+        return BatchSampler(model, key, sentences, config.batch_size, self.config.seed, swap=config.mention_replacement)
 
     def source_samplers(self, model: TaggingModel, config: TrainConfig) -> dict[str, BatchSampler]:
         keys = self.source_keys()

@@ -12,7 +12,7 @@ _TRAINING: dict[str, Any] = {
     "weight_decay": 1e-6,
     "clip": 5.0,
     "schedule": "inverse",
-    "decay": 0.09,
+    "lr_decay": 0.09,
     "batch_size": 32,
 }
 
@@ -37,7 +37,7 @@ _JOINT: dict[str, Any] = {
     "weight_decay": 1e-8,
     "clip": 0.0,
     "schedule": "inverse",
-    "decay": 0.05,
+    "lr_decay": 0.05,
     "batch_size": 30,
     "epochs": 100,
 }

@@ -46,7 +46,7 @@ def suits(stage: TrainingStage, processes: Processes) -> bool:
     """Whether the phase's steps can be recorded: all on one GPU, by parts that never ask the CPU."""
     config = stage.config
     return (
-        config.record
+        config.cuda_graphs
         and stage.recordable
         and processes.world == 1
         and processes.device.type == "cuda"

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nershift.errors import NershiftError
+from nershift.errors import Interrupted, NershiftError
 from nershift.model import Batch
 from nershift.storage import load_tensors, save_tensors
 from nershift.training import checkpoint
@@ -23,10 +23,6 @@ from nershift.training.optim import make_optimizer, rate_factor, set_rate
 from nershift.training.processes import Processes
 from nershift.training.seeding import seed_torch
 from nershift.training.stage import TrainingStage
-
-
-class Interrupted(NershiftError):
-    """The run was asked to stop; its checkpoint is written."""
 
 
 class Diverged(NershiftError):

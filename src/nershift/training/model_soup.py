@@ -40,7 +40,7 @@ def draw_anew(stage: TrainingStage, k: int) -> TrainingStage:
 def train_and_average(
     first: TrainingStage, again: Callable[[], TrainingStage | None], loop: Callable[[TrainingStage], Loop]
 ) -> tuple[dict[str, Progress], Average | None]:
-    """Train as often as ``first.config.average`` says; afterwards ``first.model`` holds the average.
+    """Train as often as ``first.config.model_soup`` says; afterwards ``first.model`` holds the average.
 
     Args:
         first: is trained as it would be alone.
@@ -51,10 +51,10 @@ def train_and_average(
         what came of each training, by name, and of the average if there was more than one.
     """
     results = {first.name: loop(first).run()}
-    if first.config.average == 1:
+    if first.config.model_soup == 1:
         return results, None
     weights = {first.name: _weights(first)}
-    for k in range(2, first.config.average + 1):
+    for k in range(2, first.config.model_soup + 1):
         if (stage := again()) is not None:
             draw_anew(stage, k)
             results[stage.name] = loop(stage).run()

@@ -56,7 +56,7 @@ def rate_factor(config: TrainConfig, step: int, steps_per_epoch: int, total: int
     """What the base learning rate is multiplied by at ``step``.
 
     Example:
-        >>> rate_factor(TrainConfig(schedule="inverse", decay=0.5), step=20, steps_per_epoch=10, total=100)
+        >>> rate_factor(TrainConfig(schedule="inverse", lr_decay=0.5), step=20, steps_per_epoch=10, total=100)
         0.5
     """
     warm = config.warmup * total
@@ -65,7 +65,7 @@ def rate_factor(config: TrainConfig, step: int, steps_per_epoch: int, total: int
     if config.schedule == "linear":
         return max(0.0, (total - step) / max(1.0, total - warm))
     if config.schedule == "inverse":
-        return 1 / (1 + config.decay * (step // steps_per_epoch))
+        return 1 / (1 + config.lr_decay * (step // steps_per_epoch))
     return 1.0
 
 

@@ -65,12 +65,12 @@ class TrainingStage:
 
     def _check(self) -> None:
         """Refuse settings that this stage would not follow."""
-        if self.config.perturb and type(self).gradients is not TrainingStage.gradients:
-            raise self._cannot("perturb", "its steps are of their own kind")
-        if self.config.perturb and not any(p.requires_grad for p in self.model.encoder.word_parameters()):
-            raise self._cannot("perturb", "word vectors are frozen")
-        if self.config.swap and not any(sampler.swap for sampler in self.samplers.values()):
-            raise self._cannot("swap", "its batches are of their own kind")
+        if self.config.fgm_epsilon and type(self).gradients is not TrainingStage.gradients:
+            raise self._cannot("fgm_epsilon", "its steps are of their own kind")
+        if self.config.fgm_epsilon and not any(p.requires_grad for p in self.model.encoder.word_parameters()):
+            raise self._cannot("fgm_epsilon", "word vectors are frozen")
+        if self.config.mention_replacement and not any(sampler.swap for sampler in self.samplers.values()):
+            raise self._cannot("mention_replacement", "its batches are of their own kind")
 
     def _cannot(self, setting: str, reason: str) -> ConfigError:
         return ConfigError(
@@ -89,12 +89,12 @@ class TrainingStage:
 
     def gradients(self, batches: Mapping[str, Batch], backward: Backward) -> dict[str, Tensor]:
         """Leave gradients in ``.grad`` (by ``backward(loss)`` or by hand) and return values for the log."""
-        moves = AdversarialEmbeddings(self.model.encoder.word_parameters()) if self.config.perturb else None
+        moves = AdversarialEmbeddings(self.model.encoder.word_parameters()) if self.config.fgm_epsilon else None
         loss = self.loss(batches)
         backward(loss)
         logged = {"loss": loss.detach()}
         if moves is not None:
-            with moves.moved(self.config.perturb):
+            with moves.moved(self.config.fgm_epsilon):
                 moved = self.loss(batches)
                 backward(moved)
             logged["moved_loss"] = moved.detach()
@@ -130,12 +130,12 @@ class TrainingStage:
 class MixedStage(TrainingStage):
     """One sampler a step, in an order redrawn each epoch in which every sampler passes once over its sentences.
 
-    With ``balance`` a small sampler passes more often.
+    With ``min_source_share`` a small sampler passes more often.
     """
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        least = math.ceil(self.config.balance * max(sampler.per_epoch for sampler in self.samplers.values()))
+        least = math.ceil(self.config.min_source_share * max(sampler.per_epoch for sampler in self.samplers.values()))
         self._turns = {name: max(sampler.per_epoch, least) for name, sampler in self.samplers.items()}
         self.steps_per_epoch = sum(self._turns.values())
         self._epoch, self._order = -1, list[tuple[str, int]]()

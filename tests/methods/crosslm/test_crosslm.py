@@ -18,13 +18,13 @@ from nershift.data.formats import write_corpus
 from nershift.data.raw import RawText
 from nershift.data.spans import Sentence
 from nershift.encoders.recurrent import RecurrentEncoder
-from nershift.errors import ConfigError, SetupError
+from nershift.errors import ConfigError, Interrupted, SetupError
 from nershift.methods.crosslm.generated import LSTMGenerator
 from nershift.methods.crosslm.sampled_softmax import SampledSoftmax, language_model_loss
 from nershift.methods.selftrain import surest
 from nershift.run import resolve, transfer
 from nershift.training.logger import TrainLogger
-from nershift.training.loop import Interrupted, Loop
+from nershift.training.loop import Loop
 from nershift.training.processes import Processes
 from nershift.training.seeding import seed_torch
 

@@ -17,13 +17,12 @@ from looped import run_loop
 from nershift.config import merge
 from nershift.data.corpus import Corpus
 from nershift.encoders.recurrent import RecurrentEncoder
-from nershift.errors import ConfigError, SetupError
+from nershift.errors import ConfigError, Interrupted, SetupError
 from nershift.methods.datnet.grad_loss import grad_loss
 from nershift.methods.datnet.paired_batch import PairedBatch
 from nershift.methods.datnet.shared_private import SharedPrivateEncoder, shared_part
 from nershift.methods.datnet.stage import DualStage
 from nershift.run import transfer
-from nershift.training.loop import Interrupted
 from nershift.training.seeding import seed_torch
 from nershift.training.stage import TrainingStage
 
@@ -282,7 +281,7 @@ def test_presets_hold_what_the_paper_says(make_method: Make, corpora: tuple[Corp
     config = resolve("datnet")
     assert (config.encoder.words.size, config.encoder.words.train) == (50, False)
     assert (config.encoder.recurrent.cell, config.encoder.recurrent.size) == ("lstm", 200)
-    assert (config.train.lr, config.train.schedule, config.train.decay) == (1e-3, "inverse", 0.05)
+    assert (config.train.lr, config.train.schedule, config.train.lr_decay) == (1e-3, "inverse", 0.05)
     assert resolve("datnet", {"preset": "released"}).options["alpha"] == 0.5
 
 

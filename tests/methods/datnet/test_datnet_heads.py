@@ -13,13 +13,12 @@ from looped import run_loop
 from nershift.config import merge
 from nershift.data.corpus import Corpus
 from nershift.data.labels import LabelSpace
-from nershift.errors import ConfigError, SetupError
+from nershift.errors import ConfigError, Interrupted, SetupError
 from nershift.heads.base import Head
 from nershift.heads.crf.head import CRFHead
 from nershift.methods.datnet.crf_view import CRFView
 from nershift.methods.datnet.heads import joint_rows, joint_space
 from nershift.run import transfer
-from nershift.training.loop import Interrupted
 from nershift.training.seeding import seed_torch
 
 Make = Callable[..., Any]

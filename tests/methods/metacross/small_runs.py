@@ -12,7 +12,7 @@ MakeCorpus = Callable[..., Corpus]
 
 
 def small(encoder: Path) -> dict[str, Any]:
-    transformer = {"name": str(encoder), "freeze_layers": 1, "max_pieces": 24, "overlap": 8}
+    transformer = {"name": str(encoder), "freeze_layers": 1, "max_subwords": 24, "overlap": 8}
     return {
         "device": "cpu",
         "encoder": {

@@ -65,7 +65,7 @@ def make_model(folder: Path, **transformer: Any) -> TaggingModel:
     torch.manual_seed(1)
     values = {
         "kind": "transformer",
-        "transformer": {"name": str(folder), "max_pieces": 20, "overlap": 4, **transformer},
+        "transformer": {"name": str(folder), "max_subwords": 20, "overlap": 4, **transformer},
         "chars": {"use": False},
         "dropout": 0.0,
     }

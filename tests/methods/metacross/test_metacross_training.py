@@ -13,12 +13,11 @@ from torch import Tensor
 from looped import run_loop
 from nershift.config import merge
 from nershift.data.corpus import Corpus
-from nershift.errors import ConfigError
+from nershift.errors import ConfigError, Interrupted
 from nershift.methods.metacross.stage import PseudoTaskStage
 from nershift.methods.metacross.task_sampler import hide
 from nershift.run import transfer
 from nershift.training.logger import TrainLogger
-from nershift.training.loop import Interrupted
 from tiny_encoders import make_encoder_folder
 
 pytest.importorskip("transformers")
@@ -28,7 +27,7 @@ Make = Callable[..., Any]
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = make_encoder_folder("bert", tmp_path_factory.mktemp("bert"))
-    transformer = {"name": str(folder), "freeze_layers": 1, "max_pieces": 24, "overlap": 8}
+    transformer = {"name": str(folder), "freeze_layers": 1, "max_subwords": 24, "overlap": 8}
     return {
         "device": "cpu",
         "encoder": {"transformer": transformer, "chars": {"use": False}, "dropout": 0.0},

@@ -13,12 +13,11 @@ from torch import Tensor
 
 from looped import run_loop
 from nershift.data.corpus import Corpus
-from nershift.errors import ConfigError, SetupError
+from nershift.errors import ConfigError, Interrupted, SetupError
 from nershift.methods.dann import AdversarialStage
 from nershift.methods.metaner.maml import meta_gradients
 from nershift.methods.metaner.method import DomainTasks, MetaStage
 from nershift.methods.metaner.sparse_embeddings import narrowed
-from nershift.training.loop import Interrupted
 from nershift.training.seeding import seed_torch
 from nershift.training.stage import TrainingStage
 
@@ -76,7 +75,7 @@ def test_differences_see_the_same_dropout_masks(
     found = {}
     for order in ("first", "second", "second-fd"):
         options = {"order": order, "inner_rate": 1e-3}
-        settings = {"options": options, "encoder": {"dropout": 0.5, "words": {"drop": 0.1}}}
+        settings = {"options": options, "encoder": {"dropout": 0.5, "words": {"word_dropout": 0.1}}}
         stage = make_method("metaner", sources, settings=settings).pretrain()
         stage.model.double()
         found[order] = gradients(stage)

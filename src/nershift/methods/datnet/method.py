@@ -84,7 +84,7 @@ _PAPER: dict[str, Any] = {
         "weight_decay": 0.0,
         "clip": 5.0,
         "schedule": "inverse",
-        "decay": 0.05,
+        "lr_decay": 0.05,
         "batch_size": 16,
         "epochs": 50,
     },

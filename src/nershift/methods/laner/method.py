@@ -54,8 +54,8 @@ RATES: dict[str, Any] = {
 TUNED: dict[str, Any] = merge(
     PAPER,
     {
-        "pretrain": merge(RATES, {"batch_size": 64, "epochs": 4, "balance": 0.1}),
-        "train": merge(RATES, {"batch_size": 8, "epochs": 50, "patience": 0, "swap": 0.3}),
+        "pretrain": merge(RATES, {"batch_size": 64, "epochs": 4, "min_source_share": 0.1}),
+        "train": merge(RATES, {"batch_size": 8, "epochs": 50, "patience": 0, "mention_replacement": 0.3}),
     },
 )
 PRESETS = {"paper": PAPER, "released": RELEASED, "tuned": TUNED}

@@ -31,7 +31,7 @@ PAPER: dict[str, Any] = {
         "kind": "transformer",
         "transformer": {
             "name": "bert-base-multilingual-cased",
-            "max_pieces": 128,
+            "max_subwords": 128,
             "overlap": 64,
             "freeze_embeddings": True,
             "freeze_layers": 3,

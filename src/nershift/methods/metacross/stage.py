@@ -144,7 +144,7 @@ class PseudoTaskStage(TrainingStage):
             raise ConfigError(
                 "the steps of one task do not fit into memory",
                 place="options.memory",
-                fix="use a smaller encoder, shorter windows (encoder.transformer.max_pieces) or fewer neighbours",
+                fix="use a smaller encoder, shorter windows (encoder.transformer.max_subwords) or fewer neighbours",
             )
         self._most = len(tasks) // 2
         log.warning("memory is short: %d tasks at once from now on", self._most)
