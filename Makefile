@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench results clean
+.PHONY: demo test lint bench results settings clean
 
 .venv/.ready: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -31,6 +31,9 @@ bench: .venv/.dev
 
 results: .venv/.ready
 	$(BIN)/nershift bench show --markdown > docs/results.md
+
+settings: .venv/.ready
+	$(BIN)/python -m nershift.cli.settings_page > docs/settings.md
 
 clean:
 	rm -rf .venv build dist demo

@@ -110,7 +110,7 @@ def test_a_mistake_shows_what_the_setting_is() -> None:
         build(Options, {"share": 2}, "options")
     assert str(wrong_value.value).splitlines() == [
         "options.share: found 2.0",
-        "  expected: a number from 0 to 1",
+        "  expected: a number, 0 to 1",
         "  what it is: Share of sentences to keep.",
     ]
     with pytest.raises(ConfigError) as wrong_key:

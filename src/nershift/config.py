@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,7 +39,7 @@ def setting(default: Any, help: str = "", *, was: str = "", low: float | None = 
         >>> build(Options, {"keep": 2}, "options")
         Traceback (most recent call last):
         nershift.errors.ConfigError: options.keep: found 2.0
-          expected: a number from 0 to 1
+          expected: a number, 0 to 1
           what it is: Share of sentences to keep.
     """
     metadata = {"help": help, "was": was, "low": low, "high": high}
@@ -246,7 +246,7 @@ def build(cls: type[T], values: Mapping[str, Any], place: str = "config", *, sav
             _check_range(field, converted[key])
         except ValueError as error:
             about = field.metadata.get("help", "")
-            raise ConfigError(str(error), place=here, expected=allowed(hint, field), about=about) from None
+            raise ConfigError(str(error), place=here, expected=_expected(hint, field), about=about) from None
     return cls(**converted)
 
 
@@ -275,24 +275,56 @@ def current_names(
     return current
 
 
-def allowed(hint: Any, field: dataclasses.Field[Any]) -> str:
-    """What values a setting takes, in words."""
+def _expected(hint: Any, field: dataclasses.Field[Any]) -> str:
+    """What values a setting takes, as an error says it."""
     origin, args = get_origin(hint), get_args(hint)
-    if origin is Literal:
-        return " | ".join(map(str, args))
     if origin in (Union, types.UnionType):
-        return f"{allowed(args[0], field)}, or null"
+        return f"{_expected(args[0], field)}; or null"
     if origin is tuple:
-        return f"a list, each {allowed(args[0], field)}"
+        return f"a list, e.g. [2, 3]; each entry {_expected(args[0], field)}"
     if origin is dict or hint is dict:
         return _BLOCK
-    kind = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}.get(hint, hint.__name__)
+    kind = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}.get(hint, "")
+    return ", ".join(part for part in (kind, allowed(hint, field)) if part)
+
+
+def allowed(hint: Any, field: dataclasses.Field[Any]) -> str:
+    """The choices or the range of a setting, if it has any."""
+    if get_origin(hint) is Literal:
+        return " | ".join(map(str, get_args(hint)))
     low, high = field.metadata.get("low"), field.metadata.get("high")
     if low is not None and high is not None:
-        return f"{kind} from {low:g} to {high:g}"
-    return (
-        kind + (f", {low:g} or more" if low is not None else "") + (f", {high:g} or less" if high is not None else "")
-    )
+        return f"{low:g} to {high:g}"
+    return f"{low:g} or more" if low is not None else f"{high:g} or less" if high is not None else ""
+
+
+@dataclass(frozen=True)
+class SettingInfo:
+    """One setting of a config, for people: its dotted name, value, default, choices or range, and help."""
+
+    name: str
+    value: Any
+    default: Any
+    allowed: str
+    help: str
+
+
+def settings_of(config: Any, block: str = "") -> Iterator[SettingInfo]:
+    """Every setting of a config and of the blocks in it.
+
+    Example:
+        >>> row = next(settings_of(TrainConfig(optimizer="sgd"), "train"))
+        >>> row.name, row.value, row.default, row.help
+        ('train.optimizer', 'sgd', 'adam', 'Optimiser.')
+    """
+    hints = get_type_hints(type(config))
+    for f in dataclasses.fields(config):
+        name, value = f"{block}.{f.name}" if block else f.name, getattr(config, f.name)
+        if dataclasses.is_dataclass(value):
+            yield from settings_of(value, name)
+            continue
+        default = f.default if f.default_factory is dataclasses.MISSING else f.default_factory()
+        yield SettingInfo(name, value, default, allowed(hints[f.name], f), f.metadata.get("help", ""))
 
 
 def _check_range(field: dataclasses.Field[Any], value: Any) -> None:

@@ -56,6 +56,10 @@ class Registry(Mapping[str, T], Generic[T]):
             self._look_for(name)
         return self._aliases.get(name, name)
 
+    def aliases(self, name: str) -> list[str]:
+        """Other names under which a part is found."""
+        return sorted(alias for alias, of in self._aliases.items() if of == name)
+
     def _look_for(self, name: str) -> None:
         """A part in a module of its own name needs no other module to be imported."""
         for home in self.homes:

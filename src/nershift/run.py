@@ -42,6 +42,9 @@ from nershift.training.model_soup import AVERAGE, train_and_average
 from nershift.training.processes import Processes
 from nershift.training.stage import TrainingStage
 
+# Settings whose values are registered names.
+KINDS: dict[str, Mapping[str, Any]] = {"encoder.kind": ENCODERS, "head.kind": HEADS}
+
 
 def resolve(method: str, settings: Mapping[str, Any] | None = None, seed: int | None = None) -> Config:
     """Defaults, then the method's preset, then the user's settings."""
@@ -73,10 +76,10 @@ def resolve(method: str, settings: Mapping[str, Any] | None = None, seed: int | 
             expected="encoder.kind transformer",
             fix="--set encoder.kind=transformer, or leave the name away",
         )
-    for place, kind, known in (("encoder", config.encoder.kind, ENCODERS), ("head", config.head.kind, HEADS)):
-        if kind not in known:
+    for place, known in KINDS.items():
+        if (kind := _asked(to_dict(config), *place.split("."))) not in known:
             raise ConfigError(
-                f"found '{kind}'{nearest(kind, known)}", place=f"config.{place}.kind", expected=" | ".join(known)
+                f"found '{kind}'{nearest(kind, known)}", place=f"config.{place}", expected=" | ".join(known)
             )
     options: Any = build(cls.Options, config.options, "config.options")
     return dataclasses.replace(config, options=to_dict(options))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,8 +16,11 @@ import yaml
 
 from nershift import __version__
 from nershift.cli import main, spread
+from nershift.cli.settings_page import page
+from nershift.config import to_dict
 from nershift.data.corpus import Corpus
 from nershift.data.formats import read_sentences, write_corpus, write_sentences
+from nershift.run import resolve
 from nershift.run_folder import Run
 
 MakeCorpus = Callable[..., Corpus]
@@ -132,16 +136,41 @@ def test_dev_is_held_out_where_there_is_none(cli: Cli, files: Path, make_corpus:
     assert "dev" not in Run.open(tmp_path / "s").metrics
 
 
-def test_methods(cli: Cli) -> None:
+def test_methods_are_listed_with_their_other_names(cli: Cli) -> None:
     listed = cli("methods")
     assert listed.code == 0
-    assert "target_only" in listed.out
+    assert re.search(r"target_only +in_domain +target labels only", listed.out)
     assert "finetune" in listed.out
-    one = cli("methods", "target_only")
-    assert "target labels only" in one.out
-    assert "batch_size: 32" in one.out
     assert cli("--version").out.strip() == f"nershift {__version__}"
     assert "predict" in cli("--help").out
+
+
+def test_a_method_explains_its_settings(cli: Cli) -> None:
+    told = cli("methods", "in_domain").out
+    for fact in (
+        r"target_only, in_domain: target labels only",
+        r"paper: MetaNER §5.1.1",
+        r"presets: paper \(shown\), crosslm",
+        r"(?s)\nrun\n.*\nencoder\n.*\nhead\n.*\npretrain\n.*\ntrain\n",
+        r"words.size +300 +Dimensions of random vectors; a vector file has its own. \(1 or more\)",
+        r"default: 100",
+        r"cell +gru +Recurrent cell. \(gru \| lstm\)",
+        r"kind +crf +Registered name of the head. \(crf \| ",
+    ):
+        assert re.search(fact, told), fact
+    assert re.search(r"epochs +100", cli("methods", "target_only", "--preset", "crosslm").out)
+    assert "has no preset 'x'" in cli("methods", "target_only", "--preset", "x").err
+
+
+def test_settings_of_a_method_as_yaml_are_a_config(cli: Cli) -> None:
+    values = yaml.safe_load(cli("methods", "metaner", "--yaml").out)
+    assert values["train"]["batch_size"] == 32
+    assert to_dict(resolve("metaner", values)) == values
+
+
+def test_the_page_of_settings_is_up_to_date() -> None:
+    path = Path(__file__).parents[2] / "docs/settings.md"
+    assert path.read_text(encoding="utf-8") == page(), "run `make settings`"
 
 
 def _objects(text: str) -> list[dict[str, Any]]:

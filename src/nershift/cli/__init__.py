@@ -19,6 +19,7 @@ from nershift.cli import (
     data,
     export,
     labelling,
+    methods,
     score,
     serve,
     states,
@@ -50,7 +51,7 @@ def _options(
     pass
 
 
-for module in (data, builtin, train, dapt, score, states, use, thresholds, labelling, serve, export, bench):
+for module in (data, builtin, train, dapt, score, states, use, methods, thresholds, labelling, serve, export, bench):
     module.register(app)
 
 
@@ -88,7 +89,7 @@ def main() -> None:
         app(args=spread(sys.argv[1:]))
     except NershiftError as error:
         console.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
-        sys.exit(130 if type(error).__name__ == "Interrupted" else 1)
+        sys.exit(error.exit_code)
     except KeyboardInterrupt:
         console.print("[bold red]interrupted[/]")
         sys.exit(130)

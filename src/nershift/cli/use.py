@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from nershift.errors import ConfigError, DataError
 
@@ -160,28 +159,5 @@ def _chunks(rows: Iterable[Any], size: int) -> Iterator[list[Any]]:
         yield chunk
 
 
-def methods(
-    name: Annotated[str | None, typer.Argument(help="Show the settings of this method.")] = None,
-) -> None:
-    """List the methods with their papers, or the settings of one."""
-    from nershift.config import to_yaml
-    from nershift.methods import METHODS
-    from nershift.run import resolve
-
-    console = Console()
-    if name is not None:
-        method = METHODS[name]
-        console.print(
-            f"[bold]{method.name}[/]: {method.summary}\npaper: {method.paper}\npresets: {', '.join(method.presets)}\n"
-        )
-        sys.stdout.write(to_yaml(resolve(name)))
-        return
-    table = Table("method", "what it does", "paper", box=None, header_style="bold")
-    for method in METHODS.values():
-        table.add_row(method.name, method.summary, method.paper)
-    console.print(table)
-
-
 def register(app: typer.Typer) -> None:
     app.command("predict")(predict)
-    app.command("methods")(methods)
