@@ -72,7 +72,7 @@ def by_block(config: Config) -> dict[str, list[SettingInfo]]:
     from nershift.methods import METHODS
     from nershift.run import KINDS
 
-    options = build(METHODS[config.method].Options, config.options)
+    options: Any = build(METHODS[config.method].Options, config.options)
     blocks = {"run": [row for row in settings_of(config) if row.name in ("seed", "device", "tensorboard")]}
     for name in ("encoder", "head", "pretrain", "train"):
         blocks[name] = list(settings_of(getattr(config, name), name))
