@@ -27,9 +27,10 @@ from nershift.data.corpus import Corpus
 from nershift.data.formats import read_corpus
 from nershift.methods.base import Setup
 from nershift.methods.datnet.grad_loss import grad_loss
-from nershift.methods.datnet.method import DATNet, DATNetOptions
-from nershift.methods.datnet.shared_private import shared_parameters, shared_part
-from nershift.methods.datnet.stage import DualStage
+from nershift.methods.datnet.method import DATNet
+from nershift.methods.datnet.options import DATNetOptions
+from nershift.methods.datnet.shared_private import shared_part
+from nershift.methods.datnet.stage import DATNetStage
 from nershift.run import resolve
 from nershift.sampling.subsets import subset
 
@@ -61,24 +62,24 @@ def measure_cost(variant: str, options: argparse.Namespace) -> Row:
             builtin_corpus("news"),
             builtin_corpus("clinic"),
             options,
-            {"variant": variant, "adversarial_training": moved, "balance": 0.0},
+            {"variant": variant, "adversarial_training": perturbed, "sampling_exponent": 0.0},
         )
-        for name, moved in (("plain", False), ("moved", True))
+        for name, perturbed in (("plain", False), ("perturbed", True))
     }
     runs = {name: Steps(stage) for name, stage in stages.items()}
     times = time_rivals({k: run.step for k, run in runs.items()}, options.device, options.seconds, warm_up=3)
-    cost = {"cost": times["moved"] / times["plain"], "limit": 2.2}
-    return Row(f"DATNet-{variant}", times["plain"], times["moved"], extra={**cost})
+    cost = {"cost": times["perturbed"] / times["plain"], "limit": 2.2}
+    return Row(f"DATNet-{variant}", times["plain"], times["perturbed"], extra={**cost})
 
 
-def make_stage(source: Corpus, target: Corpus, options: argparse.Namespace, settings: dict[str, Any]) -> DualStage:
+def make_stage(source: Corpus, target: Corpus, options: argparse.Namespace, settings: dict[str, Any]) -> DATNetStage:
     values = {"device": options.device, "options": settings, "train": {"batch_size": options.batch}}
     config = resolve("datnet", merge(values, parse_settings(options.set)))
     sources = () if settings["variant"] == "base" else (source,)
     method = DATNet(Setup(config, build(DATNetOptions, config.options), target, target.types, sources))
     method.check()
     stage = method.train(None)
-    assert isinstance(stage, DualStage)
+    assert isinstance(stage, DATNetStage)
     stage.model.to(options.device).train()
     return stage
 
@@ -88,7 +89,7 @@ def measure_adversary(options: argparse.Namespace) -> None:
     target = target.with_splits(train=subset(target.train, shots=options.shots, seed=1))
     table = Table("α", "discriminator accuracy", "‖GRAD in the shared LSTM‖", "dev F1")
     for alpha in options.alpha:
-        settings = {"variant": options.variant, "alpha": alpha, "balance": 0.0}
+        settings = {"variant": options.variant, "alpha": alpha, "sampling_exponent": 0.0}
         stage = make_stage(source, target, options, settings)
         trainer, told = Steps(stage), []
         for _ in range(options.steps):
@@ -99,15 +100,15 @@ def measure_adversary(options: argparse.Namespace) -> None:
     Console().print(table)
 
 
-def gradient_norm(stage: DualStage, step: int) -> float:
+def gradient_norm(stage: DATNetStage, step: int) -> float:
     """Of GRAD alone, with respect to the weights of the shared LSTM."""
-    loss, s = [], stage.settings
+    loss, chosen = [], stage.options
     for name, batch in stage.draw(step, 0, 1).items():
-        model = stage.side(name)
+        model = stage.resource(name)
         states = shared_part(model.encoder, model.states(batch))
-        logits = stage.model.extras["discriminator"](states, batch.mask)
-        loss.append(grad_loss(logits, name != "target", s.alpha, s.gamma).mean())
-    found = torch.autograd.grad(torch.stack(loss).sum(), shared_parameters(stage.model.encoder))
+        logits = stage.model.discriminator(states, batch.mask)
+        loss.append(grad_loss(logits, name != "target", chosen.alpha, chosen.gamma).mean())
+    found = torch.autograd.grad(torch.stack(loss).sum(), list(stage.model.encoder.recurrent.parameters()))
     return float(torch.cat([g.flatten() for g in found]).norm())
 
 

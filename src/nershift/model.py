@@ -66,6 +66,10 @@ class TaggingModel(nn.Module):
             (name.removeprefix("for:").replace("·", "."), d) for name, d in self.heads.items() if isinstance(d, Head)
         ]
 
+    def deployable(self, key: str) -> TaggingModel:
+        """The tagger of one head, now under ``target``, without the parts that only training needs."""
+        return TaggingModel(self.encoder, {"target": self.head(key)}).to(self.device)
+
     def batch(
         self,
         key: str,

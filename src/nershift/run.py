@@ -149,12 +149,13 @@ def transfer(
                 model = _run(stage, lambda: task.train(copy.deepcopy(before)), folder, processes, logger, stages)
         if model is None:
             raise SetupError(f"method '{method}' has nothing to train", fix="give it --source or --target corpora")
+        if processes.main:
+            task.save_artifacts(model, folder)
         model = task.finish(model)
         support = task.support(model, Support.load(Path(start)) if start is not None else None)
         meta = {"method": cls.name, "preset": settings.preset, "seed": settings.seed, "target": target.name}
         tagger = Tagger(model, meta, support=support)
         if processes.main:
-            task.keep(folder)
             origin = origin_of(Path(start)) if start is not None else {}
             told: dict[str, Any] = {"start": origin or None, "phases": stages}
             if origin and not setup.sources:

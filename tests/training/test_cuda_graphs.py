@@ -16,7 +16,7 @@ from nershift.data.corpus import Corpus
 from nershift.encoders.birnn import _turns_there, turns
 from nershift.encoders.build import make_encoder
 from nershift.heads.base import make_head
-from nershift.methods.datnet.stage import DualStage
+from nershift.methods.datnet.stage import DATNetStage
 from nershift.methods.metaner.method import MetaStage
 from nershift.model import Batch, TaggingModel
 from nershift.storage import load_tensors
@@ -253,5 +253,5 @@ def test_a_phase_with_gradients_of_its_own_is_not_recorded_unless_it_says_so() -
     class Drawn(MixedStage):
         pass
 
-    assert (TrainingStage.recordable, Drawn.recordable, DualStage.recordable) == (True, True, True)
+    assert (TrainingStage.recordable, Drawn.recordable, DATNetStage.recordable) == (True, True, True)
     assert (Own.recordable, MetaStage.recordable) == (False, False)

@@ -43,7 +43,12 @@ def make_encoder(config: EncoderConfig, sentences: Iterable[Sentence]) -> Encode
             return ConcatEncoder.new(config, characters)
         model, tokenizer = load_pretrained(config.transformer.name)
         return TransformerEncoder(config, model, tokenizer, characters)
-    return RecurrentEncoder(config, make_words(config.words, words), characters)
+    return make_recurrent(config, words)
+
+
+def make_recurrent(config: EncoderConfig, words: Counter[str]) -> RecurrentEncoder:
+    """A new recurrent encoder whose trained words and letters are those of ``words``; seed torch before."""
+    return RecurrentEncoder(config, make_words(config.words, words), Vocabulary(sorted({c for w in words for c in w})))
 
 
 def make_words(settings: WordsConfig, words: Counter[str]) -> Words:

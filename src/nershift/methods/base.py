@@ -164,8 +164,8 @@ class Method:
         """Further entries of ``metrics.json`` about the finished model, beside its scores."""
         return {}
 
-    def keep(self, folder: Path) -> None:
-        """Write what else the folder of the run should hold, after :meth:`finish`."""
+    def save_artifacts(self, model: TaggingModel, folder: Path) -> None:
+        """Write further files into the run's folder, from the trained model that :meth:`finish` also gets."""
 
     def support(self, model: TaggingModel, kept: Support | None = None) -> Support | None:
         """Labelled sentences that the tagger adapts to; ``kept`` are those of the folder a run started from."""

@@ -1,4 +1,4 @@
-"""DATNet on a tiny model: what a step is made of, switches, balance, the choice of a variant, resuming."""
+"""DATNet on a tiny model: what a step is made of, switches, sampling, the choice of a variant, resuming."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from nershift.encoders.recurrent import RecurrentEncoder
 from nershift.errors import ConfigError, Interrupted, SetupError
 from nershift.methods.datnet.grad_loss import grad_loss
 from nershift.methods.datnet.paired_batch import PairedBatch
+from nershift.methods.datnet.perturbation import Perturbation
 from nershift.methods.datnet.shared_private import SharedPrivateEncoder, shared_part
-from nershift.methods.datnet.stage import DualStage
+from nershift.methods.datnet.stage import DATNetStage
 from nershift.run import transfer
 from nershift.training.seeding import seed_torch
 from nershift.training.stage import TrainingStage
@@ -37,11 +38,11 @@ def corpora(heterogeneous: list[Corpus]) -> tuple[Corpus, Corpus]:
 
 @pytest.fixture
 def phase_of(make_method: Make, corpora: tuple[Corpus, Corpus]) -> Make:
-    def make(settings: Any = None, **options: Any) -> DualStage:
-        values = merge({"options": {"private_size": 6, "balance": 0.0, **options}}, settings or {})
+    def make(settings: Any = None, **options: Any) -> DATNetStage:
+        values = merge({"options": {"private_size": 6, "sampling_exponent": 0.0, **options}}, settings or {})
         sources = [] if options.get("variant") == "base" else [corpora[0]]
         stage = make_method("datnet", sources, corpora[1], values).train(None)
-        assert isinstance(stage, DualStage)
+        assert isinstance(stage, DATNetStage)
         stage.model.train()
         return stage
 
@@ -55,15 +56,15 @@ def gradients(stage: TrainingStage, step: int = 0) -> dict[str, Tensor]:
     return {n: p.grad.clone() for n, p in stage.model.named_parameters() if p.grad is not None}
 
 
-def losses(stage: DualStage, step: int = 0) -> tuple[Tensor, Tensor]:
+def losses(stage: DATNetStage, step: int = 0) -> tuple[Tensor, Tensor]:
     """Tagging and adversary losses of a step without reversal, put together by hand."""
-    tagging, adversary, s = [], [], stage.settings
+    tagging, adversary, options = [], [], stage.options
     for name, batch in stage.draw(step, 0, 1).items():
-        model = stage.side(name)
+        model = stage.resource(name)
         states = model.states(batch)
         tagging.append(model.loss(batch, states))
-        logits = stage.model.extras["discriminator"](shared_part(model.encoder, states), batch.mask)
-        adversary.append(grad_loss(logits, name != "target", s.alpha, s.gamma).mean())
+        logits = stage.model.discriminator(shared_part(model.encoder, states), batch.mask)
+        adversary.append(grad_loss(logits, name != "target", options.alpha, options.gamma).mean())
     return torch.stack(tagging).sum(), torch.stack(adversary).sum()
 
 
@@ -71,7 +72,7 @@ def losses(stage: DualStage, step: int = 0) -> tuple[Tensor, Tensor]:
 def test_a_step_descends_tagging_and_discriminator_and_reverses_the_latter_for_the_encoder(
     phase_of: Make, variant: str
 ) -> None:
-    stage = phase_of(STILL, variant=variant, adversarial_training=False, weight=0.7)
+    stage = phase_of(STILL, variant=variant, adversarial_training=False, adversary_weight=0.7)
     stage.model.double()
     found = gradients(stage)
     named = {n: p for n, p in stage.model.named_parameters() if p.requires_grad}
@@ -105,8 +106,8 @@ def test_two_values_of_alpha_give_two_gradients_in_the_shared_layer(phase_of: Ma
     assert not torch.allclose(plain[name], found[0][name], rtol=1e-4, atol=0)
 
 
-def test_adversarial_training_adds_the_loss_of_moved_inputs(phase_of: Make) -> None:
-    """Eq. 4; with ε = 0 the moved inputs are the inputs, so that every gradient is doubled."""
+def test_adversarial_training_adds_the_loss_of_perturbed_inputs(phase_of: Make) -> None:
+    """Eq. 4; with ε = 0 the perturbed inputs are the inputs, so every gradient is doubled."""
     nothing = {"epsilon_source": 0.0, "epsilon_target": 0.0, "epsilon_chars": 0.0}
     plain = gradients(phase_of(STILL, adversarial_training=False))
     doubled = gradients(phase_of(STILL, **nothing))
@@ -117,25 +118,33 @@ def test_adversarial_training_adds_the_loss_of_moved_inputs(phase_of: Make) -> N
         assert any(not torch.allclose(doubled[n], other[n], rtol=1e-3, atol=1e-6) for n in doubled), key
 
 
-def test_each_resource_has_an_epsilon_of_its_own(phase_of: Make) -> None:
+def test_each_resource_has_an_epsilon_of_its_own(phase_of: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     stage = phase_of(STILL, epsilon_source=1.0, epsilon_target=3.0, epsilon_chars=0.5)
     batches = stage.draw(0, 0, 1)
-    joint = PairedBatch([(stage._encoder(name), batch.inputs) for name, batch in batches.items()])
-    clean = stage._forward(batches, joint, joint.clean(keep=True))
-    clean.loss().backward()
-    moves = stage._moves(batches, clean)
-    for name, side in zip(batches, joint.sides, strict=True):
-        words, chars = moves.words[side.at], moves.chars[side.at]
+    seen: list[Perturbation] = []
+
+    class Watched(PairedBatch):
+        def perturbation(self, *args: Any) -> Perturbation:
+            seen.append(super().perturbation(*args))
+            return seen[-1]
+
+    monkeypatch.setattr("nershift.methods.datnet.stage.PairedBatch", Watched)
+    stage.gradients(batches, Tensor.backward)
+    (eta,) = seen
+    pair = PairedBatch([(stage.resource(name).encoder, batch.inputs) for name, batch in batches.items()])
+    for name, side in zip(batches, pair.sides, strict=True):
+        assert eta.chars is not None
+        words, chars = eta.words[side.at], eta.chars[side.at]
         size = 3.0 if name == "target" else 1.0
         torch.testing.assert_close(words.flatten(1).norm(dim=1), torch.full((len(batches[name]),), size))
         torch.testing.assert_close(chars.flatten(1).norm(dim=1), torch.full((len(batches[name]),), 0.5))
 
 
-def test_moved_inputs_are_harder(phase_of: Make) -> None:
+def test_perturbed_inputs_are_harder(phase_of: Make) -> None:
     stage = phase_of(STILL, adversary="none", epsilon_source=0.5, epsilon_target=0.5, epsilon_chars=0.5)
     seed_torch(1)
     logged = stage.gradients(stage.draw(0, 0, 1), Tensor.backward)
-    assert logged["moved_loss"] > logged["loss"]
+    assert logged["perturbed_loss"] > logged["loss"]
 
 
 ROWS: list[dict[str, Any]] = [
@@ -151,17 +160,17 @@ def test_every_row_of_table_4_is_a_config(phase_of: Make, options: dict[str, Any
     found = gradients(phase_of(**options))
     assert any("discriminator" in n for n in found) == (options.get("adversary", "none") != "none")
     assert any(".private." in n for n in found) == (options["variant"] == "P")
-    assert any(n.startswith("extras.source.heads") for n in found) == (options["variant"] != "base")
+    assert any(n.startswith("source.heads") for n in found) == (options["variant"] != "base")
     assert not any(n.endswith("words.weight") for n in found)  # §3.2: fixed during training
 
 
 def test_words_are_one_table_in_one_language_and_two_in_two(make_method: Make, corpora: tuple[Corpus, Corpus]) -> None:
     source, target = corpora
     for language, choice, same in (("en", "auto", True), ("nl", "auto", False), ("nl", "shared", True)):
-        options = {"options": {"words": choice}}
+        options = {"options": {"word_tables": choice}}
         theirs = replace(source, language="en")
         model = make_method("datnet", [theirs], replace(target, language=language), options).train(None).model
-        other = model.extras["source"].encoder
+        other = model.source.encoder
         assert (model.encoder.words is other.words) == same
         assert model.encoder.chars is other.chars
         word = next(t for s in target.train for t in s.tokens if t.isalpha())
@@ -176,7 +185,7 @@ def test_the_source_can_have_vectors_of_its_own(
     path.write_text("the " + " ".join(["0.5"] * 12) + "\nof " + " ".join(["0.25"] * 12) + "\n")
     settings = {"options": {"source_words": {"vectors": str(path)}}}
     model = make_method("datnet", [corpora[0]], corpora[1], settings).train(None).model
-    table = model.extras["source"].encoder.words
+    table = model.source.encoder.words
     assert table.vocabulary.find("neverseen") == 1
     assert torch.equal(table(torch.tensor([table.vocabulary.find("the")]))[0], torch.full((12,), 0.5))
     path.write_text("the 1 2 3\n")
@@ -184,13 +193,13 @@ def test_the_source_can_have_vectors_of_its_own(
         make_method("datnet", [corpora[0]], corpora[1], settings).train(None)
 
 
-@pytest.mark.parametrize(("balance", "expected"), [(0.0, 20), (0.5, 10), (1.0, 5)])
-def test_a_small_target_is_seen_as_often_as_balance_says(
-    make_method: Make, corpora: tuple[Corpus, Corpus], balance: float, expected: int
+@pytest.mark.parametrize(("exponent", "expected"), [(0.0, 20), (0.5, 10), (1.0, 5)])
+def test_a_small_target_is_seen_as_often_as_the_exponent_says(
+    make_method: Make, corpora: tuple[Corpus, Corpus], exponent: float, expected: int
 ) -> None:
     """Five batches of the target among twenty of the source."""
     source, target = corpora[0].with_splits(train=corpora[0].train * 4), corpora[1]
-    settings = {"options": {"balance": balance, "source_share": 1.0}, "train": {"batch_size": 8}}
+    settings = {"options": {"sampling_exponent": exponent, "source_share": 1.0}, "train": {"batch_size": 8}}
     stage = make_method("datnet", [source], target, settings).train(None)
     steps = [list(stage.draw(i, 0, 1)) for i in range(20)]
     assert stage.steps_per_epoch == 20
@@ -202,7 +211,7 @@ def test_a_small_target_is_seen_as_often_as_balance_says(
 
 @pytest.mark.parametrize("variant", ["base", "F"])
 def test_an_epoch_may_have_so_many_steps_and_a_small_target_goes_round(phase_of: Make, variant: str) -> None:
-    stage = phase_of({"train": {"batch_size": 16}}, variant=variant, epoch_steps=7, balance=0.0)
+    stage = phase_of({"train": {"batch_size": 16}}, variant=variant, epoch_steps=7, sampling_exponent=0.0)
     assert stage.steps_per_epoch == stage.target_steps == 7
     assert stage.samplers["target"].per_epoch == 3
     drawn = [stage.draw(i, 0, 1)["target"].sentences for i in range(9)]
@@ -225,7 +234,7 @@ def test_several_sources_have_a_decoder_each_unless_their_types_agree(
     for corpora, heads in ((heterogeneous, 3), (homogeneous, 1)):
         *sources, target = corpora
         stage = make_method("datnet", sources, target).train(None)
-        assert len(stage.model.extras["source"].named_heads()) == heads
+        assert len(stage.model.source.named_heads()) == heads
         drawn = {name for i in range(stage.steps_per_epoch * 3) for name in stage.draw(i, 0, 1)}
         assert len(drawn) == 4
         assert gradients(stage)
@@ -234,7 +243,7 @@ def test_several_sources_have_a_decoder_each_unless_their_types_agree(
 def test_one_decoder_serves_both_if_the_types_agree(make_method: Make, homogeneous: list[Corpus]) -> None:
     settings = {"options": {"heads": "shared"}}
     model = make_method("datnet", homogeneous[:1], homogeneous[-1], settings).train(None).model
-    assert model.extras["source"].head("shared") is model.head("target")
+    assert model.source.head("shared") is model.head("target")
 
 
 def test_the_rule_that_picks_a_variant(make_method: Make, corpora: tuple[Corpus, Corpus]) -> None:
@@ -255,10 +264,10 @@ def test_the_rule_that_picks_a_variant(make_method: Make, corpora: tuple[Corpus,
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"options": {"alpha": 1.5}}, "options.alpha"),
-    ({"options": {"gamma": -1.0}}, "options.gamma"),
-    ({"options": {"source_share": 0.0}}, "options.source_share"),
-    ({"options": {"private_size": 0}}, "options.private_size"),
+    ({"options": {"alpha": 1.5}}, "config.options.alpha"),
+    ({"options": {"gamma": -1.0}}, "config.options.gamma"),
+    ({"options": {"source_share": 0.0}}, "config.options.source_share"),
+    ({"options": {"private_size": 0}}, "config.options.private_size"),
     ({"encoder": {"kind": "transformer"}}, "encoder.kind"),
     ({"options": {"variant": "base"}}, "--source"),
 ]

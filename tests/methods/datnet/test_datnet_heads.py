@@ -85,7 +85,7 @@ def pair(heterogeneous: list[Corpus]) -> tuple[Corpus, Corpus]:
 
 def test_like_types_train_the_same_rows(make_method: Make, pair: tuple[Corpus, Corpus]) -> None:
     model = make_method("datnet", [pair[0]], pair[1], ONE_HEAD).train(None).model
-    ours, theirs = model.head("target"), model.extras["source"].head("shared")
+    ours, theirs = model.head("target"), model.source.head("shared")
     assert isinstance(ours, CRFView)
     assert isinstance(theirs, CRFView)
     assert ours.space.types == pair[1].types
@@ -112,7 +112,7 @@ def test_where_all_types_agree_views_change_nothing(make_method: Make, homogeneo
         seed_torch(1)
         stage.gradients(stage.draw(0, 0, 1), torch.Tensor.backward)
         found.append({n: p.grad for n, p in stage.model.named_parameters() if p.grad is not None})
-    assert isinstance(stage.model.extras["source"].head("shared"), CRFView)
+    assert isinstance(stage.model.source.head("shared"), CRFView)
     assert type(stage.model.head("target")) is CRFHead
     assert set(found[0]) == set(found[1])
     for name, value in found[0].items():
@@ -122,7 +122,7 @@ def test_where_all_types_agree_views_change_nothing(make_method: Make, homogeneo
 def test_every_source_has_its_view(make_method: Make, heterogeneous: list[Corpus]) -> None:
     *sources, target = heterogeneous
     stage = make_method("datnet", sources, target, ONE_HEAD).train(None)
-    heads = dict(stage.model.extras["source"].named_heads())
+    heads = dict(stage.model.source.named_heads())
     assert set(heads) == {c.name for c in sources}
     for corpus in sources:
         assert heads[corpus.name].space == corpus.label_space("BIOES")
@@ -202,7 +202,7 @@ def test_other_heads_are_shared_whole_or_not_at_all(make_method: Make, homogeneo
     method = make_method("datnet", homogeneous[:1], homogeneous[-1], merge(ONE_HEAD, {"head": {"kind": "softmax"}}))
     method.check()
     model = method.train(None).model
-    assert model.extras["source"].head("shared") is model.head("target")
+    assert model.source.head("shared") is model.head("target")
 
 
 def test_nothing_in_common_is_refused_and_the_target_alone_does_not_mind(

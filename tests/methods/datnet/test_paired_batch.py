@@ -16,7 +16,7 @@ ROWS = {
 }
 
 
-def pair(private: bool, shared_words: bool, chars: bool = True) -> dict[str, RecurrentEncoder]:
+def encoder_pair(private: bool, shared_words: bool, chars: bool = True) -> dict[str, RecurrentEncoder]:
     torch.manual_seed(0)
     values = {
         "words": {"size": 7, "train": False, "lower": False},
@@ -38,29 +38,29 @@ def pair(private: bool, shared_words: bool, chars: bool = True) -> dict[str, Rec
 @pytest.mark.parametrize("shared_words", [True, False])
 @pytest.mark.parametrize("chars", [True, False])
 def test_one_pass_gives_what_each_encoder_gives_alone(private: bool, shared_words: bool, chars: bool) -> None:
-    encoders = pair(private, shared_words, chars)
+    encoders = encoder_pair(private, shared_words, chars)
     inputs = {name: e.collate([e.prepare(row) for row in ROWS[name]]) for name, e in encoders.items()}
-    joint = PairedBatch([(encoders[name], inputs[name]) for name in ROWS])
-    shared, states = joint.states(joint.clean(keep=True))
-    assert shared.shape[:2] == joint.mask.shape == (5, 6)
-    for name, side, found in zip(ROWS, joint.sides, states, strict=True):
+    pair = PairedBatch([(encoders[name], inputs[name]) for name in ROWS])
+    shared, states = pair.states(pair.features(keep_gradients=True))
+    assert shared.shape[:2] == pair.mask.shape == (5, 6)
+    for name, side, found in zip(ROWS, pair.sides, states, strict=True):
         expected = encoders[name](**inputs[name])
         torch.testing.assert_close(found, expected)
         own = shared[side.at, : side.width]
         torch.testing.assert_close(own, shared_part(encoders[name], expected))
-        assert torch.equal(joint.mask[side.at, : side.width], inputs[name]["mask"])
+        assert torch.equal(pair.mask[side.at, : side.width], inputs[name]["mask"])
         assert not shared[side.at, side.width :].any()
 
 
-def test_sides_are_moved_by_their_own_epsilons() -> None:
-    encoders = pair(private=True, shared_words=False)
+def test_sides_are_perturbed_by_their_own_epsilons() -> None:
+    encoders = encoder_pair(private=True, shared_words=False)
     inputs = [(e, e.collate([e.prepare(row) for row in ROWS[name]])) for name, e in encoders.items()]
-    joint = PairedBatch(inputs)
-    clean = joint.clean(keep=True)
-    torch.stack([s.square().sum() for s in joint.states(clean)[1]]).sum().backward()
-    moves = joint.moves(clean, [2.0, 3.0], 0.5)
+    pair = PairedBatch(inputs)
+    clean = pair.features(keep_gradients=True)
+    torch.stack([s.square().sum() for s in pair.states(clean)[1]]).sum().backward()
+    eta = pair.perturbation(clean, [2.0, 3.0], 0.5)
     expected = torch.tensor([2.0] * 2 + [3.0] * 3, dtype=torch.double)
-    torch.testing.assert_close(moves.words.flatten(1).norm(dim=1), expected)
-    assert moves.chars is not None
-    torch.testing.assert_close(moves.chars.flatten(1).norm(dim=1), torch.full((5,), 0.5).double())
-    assert joint.moved(moves).words.shape == clean.words.shape
+    torch.testing.assert_close(eta.words.flatten(1).norm(dim=1), expected)
+    assert eta.chars is not None
+    torch.testing.assert_close(eta.chars.flatten(1).norm(dim=1), torch.full((5,), 0.5).double())
+    assert pair.perturbed_features(eta).words.shape == clean.words.shape

@@ -9,7 +9,7 @@ from nershift.config import EncoderConfig, build
 from nershift.data.spans import Sentence
 from nershift.encoders.build import make_encoder
 from nershift.encoders.recurrent import RecurrentEncoder
-from nershift.methods.datnet.perturbation import Features, Moves, direction
+from nershift.methods.datnet.perturbation import Features, Perturbation, fgm
 
 ROWS = [
     ["Ada", "left", "Porto", "."],
@@ -40,8 +40,8 @@ def clean_of(encoder: RecurrentEncoder, inputs: dict[str, torch.Tensor]) -> Feat
     return Features.clean(encoder.chars, encoder.words(inputs["rows"]), inputs)
 
 
-def moved_of(encoder: RecurrentEncoder, inputs: dict[str, torch.Tensor], moves: Moves) -> Features:
-    return Features.moved(encoder.chars, encoder.words(inputs["rows"]), inputs, moves)
+def perturbed_of(encoder: RecurrentEncoder, inputs: dict[str, torch.Tensor], eta: Perturbation) -> Features:
+    return Features.perturbed(encoder.chars, encoder.words(inputs["rows"]), inputs, eta)
 
 
 def states_of(encoder: RecurrentEncoder, inputs: dict[str, torch.Tensor], features: Features) -> torch.Tensor:
@@ -60,7 +60,7 @@ def test_clean_features_give_the_states_of_the_encoder(chars: bool) -> None:
 
 
 @pytest.mark.parametrize("train_words", [True, False])
-def test_moves_are_the_gradients_of_token_vectors_with_one_norm_a_sentence(train_words: bool) -> None:
+def test_perturbations_are_the_gradients_of_token_vectors_with_one_norm_a_sentence(train_words: bool) -> None:
     """Against autograd on word and character vectors that are spread out token by token."""
     encoder = _encoder(train_words)
     inputs = _inputs(encoder)
@@ -74,8 +74,8 @@ def test_moves_are_the_gradients_of_token_vectors_with_one_norm_a_sentence(train
     expected = torch.autograd.grad(_loss(states), [words, spelled])
     features = clean_of(encoder, inputs)
     _loss(states_of(encoder, inputs, features)).backward()
-    moves = Moves.against(encoder.chars, inputs, features, 3.0, 0.5)
-    for found, gradient, epsilon in zip((moves.words, moves.chars), expected, (3.0, 0.5), strict=True):
+    eta = Perturbation.against(encoder.chars, inputs, features, 3.0, 0.5)
+    for found, gradient, epsilon in zip((eta.words, eta.chars), expected, (3.0, 0.5), strict=True):
         norms = gradient.flatten(1).norm(dim=1).view(-1, *[1] * (gradient.dim() - 1))
         assert found is not None
         torch.testing.assert_close(found, epsilon * gradient / norms)
@@ -83,56 +83,56 @@ def test_moves_are_the_gradients_of_token_vectors_with_one_norm_a_sentence(train
         assert not found.requires_grad
 
 
-def test_moves_leave_padding_and_what_is_no_letter_alone() -> None:
+def test_perturbations_leave_padding_and_what_is_no_letter_alone() -> None:
     encoder = _encoder()
     inputs = _inputs(encoder)
     features = clean_of(encoder, inputs)
     _loss(states_of(encoder, inputs, features)).backward()
-    moves = Moves.against(encoder.chars, inputs, features, 1.0, 1.0)
-    assert moves.chars is not None
-    assert not moves.words[~inputs["mask"]].any()
-    assert not moves.chars[~(inputs["chars"] != 0)[inputs["where"]]].any()
+    eta = Perturbation.against(encoder.chars, inputs, features, 1.0, 1.0)
+    assert eta.chars is not None
+    assert not eta.words[~inputs["mask"]].any()
+    assert not eta.chars[~(inputs["chars"] != 0)[inputs["where"]]].any()
 
 
-def test_the_same_word_is_moved_apart_in_two_places() -> None:
+def test_the_same_word_is_perturbed_apart_in_two_places() -> None:
     encoder = _encoder()
     inputs = _inputs(encoder)
     features = clean_of(encoder, inputs)
     _loss(states_of(encoder, inputs, features)).backward()
-    moves = Moves.against(encoder.chars, inputs, features, 1.0, 1.0)
-    assert moves.chars is not None
-    assert not torch.allclose(moves.words[2, 1], moves.words[2, 2])
-    assert not torch.allclose(moves.chars[2, 1], moves.chars[2, 2])
+    eta = Perturbation.against(encoder.chars, inputs, features, 1.0, 1.0)
+    assert eta.chars is not None
+    assert not torch.allclose(eta.words[2, 1], eta.words[2, 2])
+    assert not torch.allclose(eta.chars[2, 1], eta.chars[2, 2])
 
 
 @pytest.mark.parametrize("chars", [True, False])
-def test_moving_raises_the_loss_as_far_as_the_gradient_says(chars: bool) -> None:
+def test_perturbing_raises_the_loss_as_far_as_the_gradient_says(chars: bool) -> None:
     """Finite differences: a small ε raises the loss by ε times the norms of the gradients."""
     encoder, epsilon = _encoder(chars=chars), 1e-5
     inputs = _inputs(encoder, ROWS[:1])
     features = clean_of(encoder, inputs)
     clean = _loss(states_of(encoder, inputs, features))
     clean.backward()
-    moves = Moves.against(encoder.chars, inputs, features, epsilon, 0.0)
-    moved = _loss(states_of(encoder, inputs, moved_of(encoder, inputs, moves)))
+    eta = Perturbation.against(encoder.chars, inputs, features, epsilon, 0.0)
+    perturbed = _loss(states_of(encoder, inputs, perturbed_of(encoder, inputs, eta)))
     assert features.words.grad is not None
     expected = epsilon * float(features.words.grad.norm())
-    assert (moved - clean).item() == pytest.approx(expected, rel=1e-2)
+    assert (perturbed - clean).item() == pytest.approx(expected, rel=1e-2)
     if chars:
-        moves = Moves.against(encoder.chars, inputs, features, 0.0, epsilon)
-        again = _loss(states_of(encoder, inputs, moved_of(encoder, inputs, moves)))
+        eta = Perturbation.against(encoder.chars, inputs, features, 0.0, epsilon)
+        again = _loss(states_of(encoder, inputs, perturbed_of(encoder, inputs, eta)))
         assert (again - clean).item() > 0
 
 
-def test_tables_learn_from_moved_inputs_and_frozen_words_do_not() -> None:
+def test_tables_learn_from_perturbed_inputs_and_frozen_words_do_not() -> None:
     for train in (True, False):
         encoder = _encoder(train)
         inputs = _inputs(encoder)
         features = clean_of(encoder, inputs)
         _loss(states_of(encoder, inputs, features)).backward()
-        moves = Moves.against(encoder.chars, inputs, features, 1.0, 1.0)
+        eta = Perturbation.against(encoder.chars, inputs, features, 1.0, 1.0)
         encoder.zero_grad()
-        _loss(states_of(encoder, inputs, moved_of(encoder, inputs, moves))).backward()
+        _loss(states_of(encoder, inputs, perturbed_of(encoder, inputs, eta))).backward()
         assert encoder.chars is not None
         assert encoder.chars.embedding.weight.grad is not None
         assert (encoder.words.weight.grad is not None) == train
@@ -140,9 +140,9 @@ def test_tables_learn_from_moved_inputs_and_frozen_words_do_not() -> None:
 
 def test_directions_of_zero_and_of_tiny_gradients() -> None:
     g = torch.tensor([[0.0, 0.0], [3e-30, 4e-30], [3.0, 4.0]])
-    torch.testing.assert_close(direction(g, 5.0), torch.tensor([[0.0, 0.0], [3.0, 4.0], [3.0, 4.0]]))
+    torch.testing.assert_close(fgm(g, 5.0), torch.tensor([[0.0, 0.0], [3.0, 4.0], [3.0, 4.0]]))
 
 
 def test_each_sentence_may_have_an_epsilon_of_its_own() -> None:
-    found = direction(torch.tensor([[3.0, 4.0], [3.0, 4.0]]), torch.tensor([5.0, 10.0]))
+    found = fgm(torch.tensor([[3.0, 4.0], [3.0, 4.0]]), torch.tensor([5.0, 10.0]))
     torch.testing.assert_close(found, torch.tensor([[3.0, 4.0], [6.0, 8.0]]))

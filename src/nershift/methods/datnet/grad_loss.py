@@ -1,4 +1,4 @@
-"""The resource discriminator of DATNet and its loss GRAD, which favours the small resource and hard sentences."""
+"""The resource discriminator and its loss GRAD (§3.3, eq. 1), which favours the small resource and hard sentences."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from nershift.heads.base import widened
 class ResourceDiscriminator(nn.Module):
     """From states ``[B, L, size]`` to a logit ``[B]``; its sigmoid ``r`` is the probability of the source.
 
-    Sentences are pooled by additive self-attention, ``softmax(v · tanh(W h))`` over their tokens; one linear
-    layer makes the scalar (§3.3). It always learns to tell the resources apart: whoever wants the encoder to
-    learn the opposite reverses the gradient of the states handed in.
+    Additive self-attention, ``softmax(v · tanh(W h))`` over the tokens, pools a sentence; one linear layer makes
+    the scalar. It learns to tell the resources apart; the caller reverses the gradient of the states, so that
+    the encoder learns the opposite.
     """
 
     def __init__(self, size: int) -> None:
@@ -24,7 +24,7 @@ class ResourceDiscriminator(nn.Module):
         self.score = nn.Linear(size, 1)
 
     def pool(self, states: Tensor, mask: Tensor) -> Tensor:
-        """``[B, size]``; what stands under padding has no weight."""
+        """``[B, size]``; padding has no weight."""
         scores = self.vector(torch.tanh(self.attend(states)))[..., 0]  # [B, L]
         weights = torch.softmax(widened(scores).masked_fill(~mask, float("-inf")), 1)
         return (weights[:, None] @ widened(states))[:, 0]  # [B, 1, L] @ [B, L, size] -> [B, size]
@@ -35,10 +35,10 @@ class ResourceDiscriminator(nn.Module):
 
 
 def grad_loss(logits: Tensor, source: bool, alpha: float = 0.25, gamma: float = 2.0) -> Tensor:
-    """GRAD of each sentence (eq. 1), ``[B]``, for sentences that all come from the source or all from the target.
+    """Eq. 1 for each sentence, ``[B]``; all of them come from the source, or all from the target.
 
-    ``alpha`` weighs source sentences and ``1 - alpha`` target sentences; ``gamma`` makes well-told ones count
-    less.
+    ``alpha`` weighs source sentences, ``1 - alpha`` target sentences. The larger ``gamma``, the less do sentences
+    count that are classified well.
 
     Example:
         >>> even = torch.zeros(1)  # r = 1/2
@@ -46,7 +46,7 @@ def grad_loss(logits: Tensor, source: bool, alpha: float = 0.25, gamma: float = 
         tensor([0.3333])
     """
     weight = alpha if source else 1 - alpha
-    signed = widened(logits) if source else -widened(logits)  # large when the sentence is told rightly
+    signed = widened(logits) if source else -widened(logits)  # large where the sentence is classified correctly
     wrong = torch.exp(gamma * logsigmoid(-signed))  # (1 - r)^γ for the source, r^γ for the target
     return -weight * wrong * logsigmoid(signed)
 

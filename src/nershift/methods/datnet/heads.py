@@ -28,8 +28,7 @@ def joint_rows(target: LabelSpace, sources: Mapping[str, LabelSpace], same: Mapp
             f"no type of the sources ({', '.join(theirs)}) means the same as one of the target's",
             place="config.options.heads",
             expected=f"for a shared head at least one of {', '.join(target.types)}",
-            fix="say which types mean the same, --set options.same.TARGET_TYPE=SOURCE_TYPE, or leave "
-            "options.heads away",
+            fix="say which types mean the same, --set options.same.TARGET_TYPE=SOURCE_TYPE, or omit options.heads",
         )
     return made
 

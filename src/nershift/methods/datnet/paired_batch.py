@@ -1,4 +1,4 @@
-"""One pass over batches of two domains: what their encoders share runs once for both (DATNet §3.2)."""
+"""One pass over a source and a target batch: what their encoders share (§3.2) runs once for both."""
 
 from __future__ import annotations
 
@@ -12,31 +12,32 @@ from torch.nn.functional import pad
 from nershift.encoders.birnn import bidirectional
 from nershift.encoders.chars import CharCNN
 from nershift.encoders.recurrent import RecurrentEncoder
-from nershift.methods.datnet.perturbation import Features, Moves
+from nershift.methods.datnet.perturbation import Features, Perturbation
 from nershift.methods.datnet.shared_private import SharedPrivateEncoder
 
 
 @dataclass(frozen=True)
 class Side:
-    """One domain's batch: the encoder that reads it and the rows of the joint batch that it fills."""
+    """The batch of one resource within the pair."""
 
     encoder: RecurrentEncoder
-    rows: Tensor  # [U], of its own word table
+    rows: Tensor  # [U], in its own word table
     lengths: Tensor  # [b]
-    first: int
-    width: int  # of the padded batch, before it joined
+    first: int  # its first row in the pair
+    width: int  # of the padded batch on its own
 
     @property
     def at(self) -> slice:
+        """Its rows in the pair."""
         return slice(self.first, self.first + len(self.lengths))
 
 
 class PairedBatch:
     """Batches of encoders that share characters and a recurrent layer, padded to one width.
 
-    Word tables and private layers stay each side's own. The states of a side are those that its encoder alone
-    would give (its dropout masks apart); on a GPU, where a small recurrent layer takes its time by the length of
-    sentences and not by their number, two sides cost little more than one.
+    Each side keeps its own word table and private layer, and gets the states that its encoder alone would give (up to
+    dropout). On a GPU a small recurrent layer takes time by the length of sentences, hardly by their number, so
+    two sides cost little more than one.
     """
 
     def __init__(self, sides: Sequence[tuple[RecurrentEncoder, Mapping[str, Tensor]]]) -> None:
@@ -56,36 +57,32 @@ class PairedBatch:
         self.mask = torch.cat(mask)  # [B, L]
         self.inputs = {"where": torch.cat(where), "chars": torch.cat(chars)}  # [B, L], [U, W]
 
-    def clean(self, keep: bool) -> Features:
-        return Features.clean(self._cnn, self._vectors(), self.inputs, keep)
+    def features(self, keep_gradients: bool) -> Features:
+        return Features.clean(self._cnn, self._vectors(), self.inputs, keep_gradients)
 
-    def moved(self, by: Moves) -> Features:
-        return Features.moved(self._cnn, self._vectors(), self.inputs, by)
+    def perturbed_features(self, by: Perturbation) -> Features:
+        return Features.perturbed(self._cnn, self._vectors(), self.inputs, by)
 
-    def moves(self, clean: Features, words: Sequence[float], chars: float) -> Moves:
-        """``words``: the ε of each side."""
+    def perturbation(self, clean: Features, words: Sequence[float], chars: float) -> Perturbation:
+        """η of eq. 3; ``words`` has the ε of each side."""
         epsilons = torch.cat(
-            [
-                clean.words.new_full((len(side.lengths),), epsilon)
-                for side, epsilon in zip(self.sides, words, strict=True)
-            ]
+            [clean.words.new_full((len(side.lengths),), e) for side, e in zip(self.sides, words, strict=True)]
         )  # [B]
-        return Moves.against(self._cnn, self.inputs, clean, epsilons, chars)
+        return Perturbation.against(self._cnn, self.inputs, clean, epsilons, chars)
 
     def states(self, features: Features) -> tuple[Tensor, list[Tensor]]:
-        """Those of the shared layer ``[B, L, shared]``, and of each side all its states ``[b, l, size]``."""
+        """The states of the shared layer ``[B, L, shared]``, and all states of each side ``[b, l, size]``."""
         first = self.sides[0].encoder
         x = features.joined(first)  # [B, L, F]
         shared = first.dropout(bidirectional(first.recurrent, x, self.lengths))
         return shared, [self._of_side(side, x, shared) for side in self.sides]
 
     def _of_side(self, side: Side, x: Tensor, shared: Tensor) -> Tensor:
-        found = shared[side.at, : side.width]
+        own = shared[side.at, : side.width]
         if not isinstance(side.encoder, SharedPrivateEncoder):
-            return found
-        own = x[side.at, : side.width]
-        private = bidirectional(side.encoder.private, own, side.lengths)
-        return torch.cat([side.encoder.dropout(private), found], -1)  # [b, l, private + shared]
+            return own
+        private = bidirectional(side.encoder.private, x[side.at, : side.width], side.lengths)
+        return torch.cat([side.encoder.dropout(private), own], -1)  # [b, l, private + shared]
 
     @property
     def _cnn(self) -> CharCNN | None:

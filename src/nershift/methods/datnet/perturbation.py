@@ -1,9 +1,9 @@
-"""Adversarial training on word and character vectors (DATNet eqs. 3-4).
+"""Adversarial perturbation of word and character embeddings (eq. 3): the fast gradient method (FGM).
 
-The clean pass keeps the gradients of its inputs, so that its backward pass, which the weights need anyway, also
-yields the direction in which each sentence is moved. The moved sentences then cost one more forward and one more
-backward pass. Every token is moved on its own, though the clean pass reads each distinct word but once: what the
-character CNN's output asks of a token is handed down to its letters by :func:`letter_gradient`.
+The backward pass of the clean batch, which the weights need anyway, also yields the gradients of its inputs. So
+adversarial training costs one more forward and one more backward pass. Every token has a perturbation of its own
+although the clean pass runs the character CNN once per distinct word: :func:`letter_gradient` takes the gradient of
+a token's CNN output down to its letters.
 """
 
 from __future__ import annotations
@@ -21,34 +21,38 @@ from nershift.encoders.recurrent import RecurrentEncoder
 
 @dataclass(frozen=True)
 class Features:
-    """What the recurrent layer reads of a batch: word vectors and the character CNN's output, token by token.
+    """What the recurrent layer reads: the word vector and the character CNN's output of each token.
 
-    The functions that make them take ``vectors [U, D]`` of the batch's distinct words, which may come from several
-    tables, and ``inputs`` as an encoder's ``collate`` makes them.
+    Both constructors take ``vectors [U, D]`` of the batch's distinct words, which may come from several tables, and
+    ``inputs`` as an encoder's ``collate`` makes them.
     """
 
     words: Tensor  # [B, L, D]
     chars: Tensor | None  # [B, L, F]
-    windows: Tensor | None = None  # [U, F]: where the character CNN found them
+    windows: Tensor | None = None  # [U, F]: the window that each CNN output is the maximum of
 
     @classmethod
-    def clean(cls, cnn: CharCNN | None, vectors: Tensor, inputs: Mapping[str, Tensor], keep: bool = True) -> Features:
-        """Those of a batch; ``keep``: with their gradients, from which :class:`Moves` are made."""
+    def clean(
+        cls, cnn: CharCNN | None, vectors: Tensor, inputs: Mapping[str, Tensor], keep_gradients: bool = True
+    ) -> Features:
+        """Features of a batch; a :class:`Perturbation` needs their gradients kept."""
         words = look_up(vectors, inputs["where"])
-        if keep and not words.requires_grad:  # a frozen table
+        if keep_gradients and not words.requires_grad:  # a frozen table
             words = words.detach().requires_grad_()
         chars = windows = None
         if cnn is not None:
-            read, windows = cnn.scan(inputs["chars"])
-            chars = look_up(read, inputs["where"])
+            outputs, windows = cnn.scan(inputs["chars"])
+            chars = look_up(outputs, inputs["where"])
         for value in (words, chars):
-            if keep and value is not None and not value.is_leaf:
+            if keep_gradients and value is not None and not value.is_leaf:
                 value.retain_grad()
         return cls(words, chars, windows)
 
     @classmethod
-    def moved(cls, cnn: CharCNN | None, vectors: Tensor, inputs: Mapping[str, Tensor], by: Moves) -> Features:
-        """Those of the same batch with its vectors moved; the tables learn from these as well."""
+    def perturbed(
+        cls, cnn: CharCNN | None, vectors: Tensor, inputs: Mapping[str, Tensor], by: Perturbation
+    ) -> Features:
+        """``x_adv = x + η`` of the same batch; the embedding tables learn from it too."""
         where = inputs["where"]
         words = look_up(vectors, where) + by.words
         if cnn is None or by.chars is None:
@@ -59,7 +63,7 @@ class Features:
         return cls(words, chars.view(*where.shape, -1))
 
     def joined(self, encoder: RecurrentEncoder) -> Tensor:
-        """``[B, L, D + F]``, with the encoder's dropout: what its ``contextualise`` reads."""
+        """``[B, L, D + F]`` with dropout: the input of the encoder's ``contextualise``."""
         parts = [self.words]
         if self.chars is not None:
             parts.append(encoder.dropout(self.chars))
@@ -68,8 +72,8 @@ class Features:
 
 
 @dataclass(frozen=True)
-class Moves:
-    """η of eq. 3 for word and character vectors; no gradient passes through it."""
+class Perturbation:
+    """η of eq. 3 for word and character embeddings; no gradient passes through it."""
 
     words: Tensor  # [B, L, D]
     chars: Tensor | None  # [B, L, W, C]
@@ -83,18 +87,18 @@ class Moves:
         features: Features,
         words: float | Tensor,
         chars: float | Tensor,
-    ) -> Moves:
-        """From the gradients a backward pass left in ``features``.
+    ) -> Perturbation:
+        """Along the gradients that a backward pass left in ``features``.
 
-        ``words`` and ``chars`` are the ε of each, one for all sentences or ``[B]``.
+        ``words`` and ``chars`` are the ε of each: one number, or one per sentence ``[B]``.
         """
-        spelled = None
+        letters_eta = None
         if cnn is not None and features.chars is not None and features.windows is not None:
             where = inputs["where"]
-            asked = _grad(features.chars) * (features.chars > 0)  # ReLU
+            through_relu = _grad(features.chars) * (features.chars > 0)
             letters = (inputs["chars"] != 0)[where]
-            spelled = direction(letter_gradient(cnn, letters, features.windows[where], asked), chars)
-        return cls(direction(_grad(features.words), words), spelled)
+            letters_eta = fgm(letter_gradient(cnn, letters, features.windows[where], through_relu), chars)
+        return cls(fgm(_grad(features.words), words), letters_eta)
 
 
 def _grad(value: Tensor) -> Tensor:
@@ -102,18 +106,18 @@ def _grad(value: Tensor) -> Tensor:
     return value.grad
 
 
-def direction(gradient: Tensor, epsilon: float | Tensor) -> Tensor:
-    """``ε g / ‖g‖₂`` with one norm a sentence, over all axes but the first; zero where the gradient is.
+def fgm(gradient: Tensor, epsilon: float | Tensor) -> Tensor:
+    """``ε g / ‖g‖₂`` with one norm per sentence, over all axes but the first; zero where the gradient is zero.
 
-    ``epsilon`` may be ``[B]``, one for each sentence.
+    ``epsilon`` may be ``[B]``, one per sentence.
 
     Example:
-        >>> direction(torch.tensor([[3.0, 4.0], [0.0, 0.0]]), 10.0)
+        >>> fgm(torch.tensor([[3.0, 4.0], [0.0, 0.0]]), 10.0)
         tensor([[6., 8.],
                 [0., 0.]])
     """
     tiny, shape = torch.finfo(gradient.dtype).tiny, (-1, *[1] * (gradient.dim() - 1))
-    # By the largest entry first: squares of small gradients would underflow.
+    # Divided by the largest entry first: squares of small gradients would underflow.
     gradient = gradient / gradient.abs().flatten(1).amax(1).clamp_min(tiny).view(shape)
     if isinstance(epsilon, Tensor):
         epsilon = epsilon.view(shape)
@@ -122,21 +126,21 @@ def direction(gradient: Tensor, epsilon: float | Tensor) -> Tensor:
 
 @torch.no_grad()
 def letter_gradient(cnn: CharCNN, letters: Tensor, windows: Tensor, gradient: Tensor) -> Tensor:
-    """From the gradient of the CNN's output for each token to that of the token's character vectors.
+    """The gradient of each token's character embeddings, from that of its CNN output.
 
     Args:
         letters: where a token has letters, ``[B, L, W]``.
         windows: the window that each output of a token comes from, ``[B, L, F]`` (see ``CharCNN.scan``).
-        gradient: ``[B, L, F]``, zero for outputs that ReLU has cut off.
+        gradient: ``[B, L, F]``, zero for outputs that ReLU cuts off.
 
     Returns:
         ``[B, L, W, C]``, zero where a token has no letter.
     """
     filters = cnn.filters()  # [F, C, span]
     tokens, width, span = windows[..., 0].numel(), letters.shape[-1], filters.shape[-1]
-    asked = gradient.new_zeros(tokens, width + span - 1, len(filters))  # [T, P, F]: one window a filter
-    asked.scatter_(1, windows.flatten(0, 1)[:, None], gradient.flatten(0, 1)[:, None])
-    columns = (asked @ filters.permute(0, 2, 1).flatten(1)).view(tokens, width + span - 1, span, -1)
+    by_window = gradient.new_zeros(tokens, width + span - 1, len(filters))  # [T, P, F]: one window per filter
+    by_window.scatter_(1, windows.flatten(0, 1)[:, None], gradient.flatten(0, 1)[:, None])
+    columns = (by_window @ filters.permute(0, 2, 1).flatten(1)).view(tokens, width + span - 1, span, -1)
     # Column j of the window that ends at p reads letter p - (span - 1) + j.
-    found = torch.stack([columns[:, span - 1 - j :][:, :width, j] for j in range(span)]).sum(0)  # [T, W, C]
-    return found.view(*letters.shape, -1) * letters[..., None]
+    by_letter = torch.stack([columns[:, span - 1 - j :][:, :width, j] for j in range(span)]).sum(0)  # [T, W, C]
+    return by_letter.view(*letters.shape, -1) * letters[..., None]

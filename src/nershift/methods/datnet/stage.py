@@ -1,83 +1,80 @@
-"""What a training step of DATNet is: which batches, the losses of eq. 2, and those of moved inputs (eq. 4)."""
+"""The training of DATNet: which batches a step has, and its losses (eqs. 2-4)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from nershift.config import TrainConfig
 from nershift.data.spans import Sentence
-from nershift.encoders.recurrent import RecurrentEncoder
 from nershift.methods.adversary import reverse
 from nershift.methods.base import TARGET
 from nershift.methods.datnet.grad_loss import ResourceDiscriminator, grad_loss, plain_loss
+from nershift.methods.datnet.model import DATNetModel, ResourceModel
+from nershift.methods.datnet.options import CommonOptions
 from nershift.methods.datnet.paired_batch import PairedBatch
-from nershift.methods.datnet.perturbation import Features, Moves
-from nershift.methods.datnet.shared_private import shared_part
-from nershift.model import Batch, TaggingModel
+from nershift.methods.datnet.perturbation import Features
+from nershift.model import Batch
+from nershift.training.sampler import BatchSampler
 from nershift.training.seeding import generator
 from nershift.training.stage import Backward, TrainingStage
 
 
 @dataclass(frozen=True)
-class DualSettings:
-    """The options of the method that decide a step; see there."""
+class AdversaryLosses:
+    """What the discriminator makes of the batches of a step."""
 
-    adversary: Literal["grad", "ad", "none"]
-    alpha: float
-    gamma: float
-    weight: float
-    perturb: bool
-    epsilon_source: float
-    epsilon_target: float
-    epsilon_chars: float
-    source_share: float
-    balance: float
-    epoch_steps: int = 0
+    states: Tensor  # [B, L, shared], behind the gradient reversal
+    losses: list[Tensor]  # one per batch
+    accuracy: dict[bool, Tensor]  # share of sentences it classifies correctly: True for the source's
 
 
-@dataclass
-class _Pass:
-    """One forward pass over the batches of a step."""
+@dataclass(frozen=True)
+class StepLosses:
+    """The losses of one forward pass over the batches of a step."""
 
-    joint: PairedBatch
-    features: Features
-    tagging: dict[str, Tensor]
-    adversary: list[Tensor] = field(default_factory=list)
-    told: dict[bool, Tensor] = field(default_factory=dict)  # share the discriminator told rightly, by source
-    reversed: Tensor | None = None
+    tagging: list[Tensor]  # ℓ_S, ℓ_T
+    adversary: AdversaryLosses | None
 
-    def loss(self) -> Tensor:
-        return torch.stack([*self.tagging.values(), *self.adversary]).sum()  # eq. 2
+    @property
+    def total(self) -> Tensor:
+        return torch.stack([*self.tagging, *(self.adversary.losses if self.adversary else ())]).sum()  # eq. 2
 
 
-class DualStage(TrainingStage):
-    """The sampler called ``target`` and, where there is a source, the others: its corpora.
+class DATNetStage(TrainingStage):
+    """The sampler called ``target`` trains the target's tagger; the others, one per source corpus, the source's.
 
-    Balance. With S steps in an epoch every step has a source batch. The target has b batches, which would be
-    lost among them; it gets ``b · (S / b)^(1 - balance)`` of them, evenly spread, going round and round: with
-    the default 1/2 the geometric mean of its own size and the source's. A target alone has a batch in every step,
-    round and round where ``epoch_steps`` sets the length of an epoch. Loss and adversary of a step take the
-    mean over each of its batches, so that within a step source and target weigh the same.
+    Every step has a source batch. A target of ``b`` batches among ``S`` steps per epoch would hardly be seen: it
+    gets ``b · (S / b)^(1 - sampling_exponent)`` of them, evenly spread, in as many passes over it as that takes; at
+    the default of 1/2 that is the geometric mean of ``b`` and ``S``. A target alone has a batch in every step.
+    Losses are means over each batch, so within a step source and target weigh the same.
     """
 
     recordable = True
+    model: DATNetModel
 
-    def __init__(self, *args: Any, settings: DualSettings, **more: Any) -> None:
-        super().__init__(*args, **more)
-        self.settings = settings
+    def __init__(
+        self,
+        model: DATNetModel,
+        config: TrainConfig,
+        samplers: Mapping[str, BatchSampler],
+        seed: int,
+        dev: Sequence[tuple[str, Sequence[Sentence]]],
+        options: CommonOptions,
+    ) -> None:
+        super().__init__("train", model, config, samplers, seed, dev)
+        self.options = options
         self.sources = {name: sampler for name, sampler in self.samplers.items() if name != TARGET}
         own = self.samplers[TARGET].per_epoch
         available = sum(sampler.per_epoch for sampler in self.sources.values())
-        natural = max(own, round(settings.source_share * available), 1)
-        self.steps_per_epoch = settings.epoch_steps or natural
+        self.steps_per_epoch = options.epoch_steps or max(own, round(options.source_share * available), 1)
         self.target_steps = self.steps_per_epoch
         if self.sources:
-            raised = own * (self.steps_per_epoch / own) ** (1 - settings.balance)
-            self.target_steps = min(self.steps_per_epoch, max(own, round(raised)))
+            wanted = round(own * (self.steps_per_epoch / own) ** (1 - options.sampling_exponent))
+            self.target_steps = min(self.steps_per_epoch, max(own, wanted))
         self._round, self._turns = -1, list[tuple[str, int]]()
 
     def draw(self, step: int, rank: int, world: int) -> dict[str, Batch]:
@@ -92,95 +89,76 @@ class DualStage(TrainingStage):
         return batches
 
     def _turn(self, step: int) -> tuple[str, int]:
-        """The source batch of a step: every source passes over its sentences once a round, in mixed order."""
+        """The source batch of a step: each round passes once over every source, in shuffled order."""
         length = sum(sampler.per_epoch for sampler in self.sources.values())
         number, at = divmod(step, length)
         if number != self._round:
-            turns = [(n, number * f.per_epoch + i) for n, f in self.sources.items() for i in range(f.per_epoch)]
+            turns = [(n, number * s.per_epoch + i) for n, s in self.sources.items() for i in range(s.per_epoch)]
             generator(self.seed, self.name, "turns", number).shuffle(turns)
             self._round, self._turns = number, turns
         return self._turns[at]
 
+    def resource(self, name: str) -> ResourceModel:
+        """The tagger that the batches of a sampler train."""
+        if name == TARGET or self.model.source is None:
+            return self.model
+        return self.model.source
+
     # -- a step ------------------------------------------------------------------------------------------
 
     def gradients(self, batches: Mapping[str, Batch], backward: Backward) -> dict[str, Tensor]:
-        joint = PairedBatch([(self._encoder(name), batch.inputs) for name, batch in batches.items()])
-        clean = self._forward(batches, joint, joint.clean(keep=self.settings.perturb))
-        backward(clean.loss())
+        options = self.options
+        pair = PairedBatch([(self.resource(name).encoder, batch.inputs) for name, batch in batches.items()])
+        features = pair.features(keep_gradients=options.adversarial_training)
+        clean = self.losses(batches, pair, features)
+        backward(clean.total)  # eq. 2
         logged = self._logged(clean)
-        if self.settings.perturb:
-            # The clean pass has left the gradients of the inputs. They are those of the encoder's own
-            # objective, in which the adversary's part is reversed: a moved sentence is harder to tag and
-            # gives its resource away.
-            moved = self._forward(batches, joint, joint.moved(self._moves(batches, clean)))
-            backward(moved.loss())  # eq. 4: both losses count
-            logged["moved_loss"] = torch.stack(list(moved.tagging.values())).mean().detach()
+        if options.adversarial_training:
+            # The backward pass left g, the gradient of the inputs. As the encoder minimises the adversary's part with
+            # its sign reversed, a perturbed sentence is harder to tag and easier to tell source from target.
+            words = [options.epsilon_target if name == TARGET else options.epsilon_source for name in batches]
+            perturbation = pair.perturbation(features, words, options.epsilon_chars)  # eq. 3
+            perturbed = self.losses(batches, pair, pair.perturbed_features(perturbation))
+            backward(perturbed.total)  # eq. 4: the gradients of both losses add up
+            logged["perturbed_loss"] = torch.stack(perturbed.tagging).mean().detach()
         return logged
 
-    def _moves(self, batches: Mapping[str, Batch], clean: _Pass) -> Moves:
-        s = self.settings
-        words = [s.epsilon_target if name == TARGET else s.epsilon_source for name in batches]
-        return clean.joint.moves(clean.features, words, s.epsilon_chars)
-
-    def _forward(self, batches: Mapping[str, Batch], joint: PairedBatch, features: Features) -> _Pass:
-        shared, states = joint.states(features)
-        tagging = {
-            name: self.side(name).loss(batch, own)  # ℓ_S, ℓ_T
+    def losses(self, batches: Mapping[str, Batch], pair: PairedBatch, features: Features) -> StepLosses:
+        shared, states = pair.states(features)
+        tagging = [
+            self.resource(name).loss(batch, own)  # ℓ_S, ℓ_T (§3.4)
             for (name, batch), own in zip(batches.items(), states, strict=True)
-        }
-        made = _Pass(joint, features, tagging)
-        if self.settings.adversary != "none":
-            self._oppose(made, shared, [name != TARGET for name in batches])
-        return made
+        ]
+        if self.model.discriminator is None:
+            return StepLosses(tagging, None)
+        return StepLosses(tagging, self._adversary(self.model.discriminator, batches, pair, shared))
 
-    def side(self, name: str) -> TaggingModel:
-        """The model that a sampler trains."""
-        model = self.model if name == TARGET else self.model.extras["source"]
-        assert isinstance(model, TaggingModel)
-        return model
+    def _adversary(
+        self, discriminator: ResourceDiscriminator, batches: Mapping[str, Batch], pair: PairedBatch, shared: Tensor
+    ) -> AdversaryLosses:
+        options = self.options
+        states = reverse(shared, options.adversary_weight)  # §3.3: the encoder gets the negated gradient
+        states.retain_grad()
+        logits = discriminator(states, pair.mask)  # [B]
+        losses, accuracy = list[Tensor](), dict[bool, Tensor]()
+        for name, side in zip(batches, pair.sides, strict=True):
+            source, own = name != TARGET, logits[side.at]  # [b]
+            if options.adversary == "grad":
+                loss = grad_loss(own, source, options.alpha, options.gamma)  # eq. 1
+            else:
+                loss = plain_loss(own, source)
+            losses.append(loss.mean())
+            accuracy[source] = ((own > 0) == source).float().mean()
+        return AdversaryLosses(states, losses, accuracy)
 
-    def _encoder(self, name: str) -> RecurrentEncoder:
-        encoder = self.side(name).encoder
-        assert isinstance(encoder, RecurrentEncoder)
-        return encoder
-
-    def _oppose(self, made: _Pass, states: Tensor, sources: Sequence[bool]) -> None:
-        s, discriminator = self.settings, self.model.extras["discriminator"]
-        assert isinstance(discriminator, ResourceDiscriminator)
-        hidden = made.reversed = reverse(states, s.weight)
-        hidden.retain_grad()
-        logits = discriminator(hidden, made.joint.mask)  # [B]
-        for source, side in zip(sources, made.joint.sides, strict=True):
-            own = logits[side.at]
-            told = grad_loss(own, source, s.alpha, s.gamma) if s.adversary == "grad" else plain_loss(own, source)
-            made.adversary.append(told.mean())
-            made.told[source] = ((own > 0) == source).float().mean()
-
-    def _logged(self, clean: _Pass) -> dict[str, Tensor]:
-        logged = {"loss": torch.stack(list(clean.tagging.values())).mean()}
-        if clean.adversary:
-            logged["adversary_loss"] = torch.stack(clean.adversary).sum()
-            # Mean of both resources' shares over an epoch, in which the target comes in some steps only.
+    def _logged(self, clean: StepLosses) -> dict[str, Tensor]:
+        logged = {"loss": torch.stack(clean.tagging).mean()}
+        if (adversary := clean.adversary) is not None:
+            logged["adversary_loss"] = torch.stack(adversary.losses).sum()
+            # Averaged over an epoch, this is the mean of both resources: only some steps have a target batch.
             scale = {True: 0.5, False: 0.5 * self.steps_per_epoch / self.target_steps}
-            logged["adversary_accuracy"] = torch.stack([scale[k] * v for k, v in clean.told.items()]).sum()
-            # What the adversary tells the shared layer: the norm of its gradient there.
-            assert clean.reversed is not None
-            assert clean.reversed.grad is not None
-            logged["adversary_gradient"] = self.settings.weight * clean.reversed.grad.norm()
+            accuracy = [scale[source] * share for source, share in adversary.accuracy.items()]
+            logged["adversary_accuracy"] = torch.stack(accuracy).sum()
+            if (gradient := adversary.states.grad) is not None:  # what the discriminator tells the shared layer
+                logged["adversary_gradient"] = self.options.adversary_weight * gradient.norm()
         return {name: value.detach() for name, value in logged.items()}
-
-
-@torch.no_grad()
-def pooled_states(model: TaggingModel, key: str, sentences: Sequence[Sentence], batch_size: int = 64) -> Tensor:
-    """The mean shared state of each sentence, ``[N, shared]``, on the CPU."""
-    encoder = model.encoder
-    assert isinstance(encoder, RecurrentEncoder)
-    was_training = model.training
-    model.eval()
-    rows: dict[int, Tensor] = {}
-    for part, batch in model.batches(key, sentences, batch_size):
-        states = shared_part(encoder, model.states(batch))
-        means = states.sum(1) / batch.mask.sum(1, keepdim=True)  # states are zero under padding
-        rows |= dict(zip(part, means.float().cpu(), strict=True))
-    model.train(was_training)
-    return torch.stack([rows[i] for i in sorted(rows)])
