@@ -109,3 +109,9 @@ def test_innermost_of_crossing_spans() -> None:
 
     spans = [CharSpan(0, 10, "A"), CharSpan(2, 5, "B"), CharSpan(4, 9, "C"), CharSpan(12, 14, "D")]
     assert [s.label for s in innermost(spans)] == ["B", "D"]
+
+
+def test_all_mentions_where_nested_ones_are_asked_for(tmp_path: Path) -> None:
+    sentences = read_sentences(put(tmp_path, apf([*MENTIONS, MENTIONS[1]])), nested=True)
+    assert [s.label for s in sentences[0].spans] == ["PER", "GPE", "ORG", "LOC", "LOC"]
+    assert all(s.nested for s in sentences)

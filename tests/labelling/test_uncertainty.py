@@ -18,7 +18,7 @@ from nershift.heads.base import HEADS, make_head
 from nershift.heads.crf.head import CRFHead
 from nershift.labelling.uncertainty import mean_states, uncertainties
 from nershift.methods.base import Setup
-from nershift.methods.target_only import InDomain
+from nershift.methods.target_only import TargetOnly
 from nershift.model import TaggingModel
 from nershift.run import resolve
 
@@ -30,7 +30,7 @@ KEY = "target"
 def model(make_corpus: MakeCorpus, tiny: dict[str, Any]) -> TaggingModel:
     corpus = make_corpus("news", train=10)
     config = resolve("target_only", tiny)
-    task = InDomain(Setup(config, build(InDomain.Options, {}), corpus, corpus.types))
+    task = TargetOnly(Setup(config, build(TargetOnly.Options, {}), corpus, corpus.types))
     return task.prepare_target(None).eval()
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Optional
 import typer
 from rich.console import Console
 
+from nershift.cli.options import Nested
 from nershift.data.checks import check as run_check
 from nershift.data.checks import render
 from nershift.data.formats import (
@@ -35,9 +36,10 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
     max_length: Annotated[int, typer.Option(help="report sentences with more tokens", min=1)] = 250,
     source_format: Annotated[Optional[str], typer.Option("--from", help=_FORMAT_HELP)] = None,  # noqa: UP045
+    nested: Nested = False,
 ) -> None:
     """Report what a corpus holds and what is wrong with it, before any training."""
-    report = run_check(paths, max_length, format=source_format)
+    report = run_check(paths, max_length, format=source_format, nested=nested or None)
     if as_json:
         typer.echo(json.dumps(report.to_dict(), ensure_ascii=False, indent=2))
     else:
@@ -53,17 +55,18 @@ def convert(
     target_format: Annotated[Optional[str], typer.Option("--to", help=_WRITE_HELP)] = None,  # noqa: UP045
     scheme: Annotated[Optional[str], typer.Option(help=f"tags to write: {', '.join(SCHEMES)}")] = None,  # noqa: UP045
     repair: Annotated[bool, typer.Option("--repair", help="repair misfits and go on")] = False,
+    nested: Nested = False,
 ) -> None:
     """Turn a corpus into another format. Misfits stop it unless --repair is given; repairs are listed."""
     problems = Problems(repair=repair)
     tags = _scheme(scheme)
     if Path(source).is_file():
-        sentences = read_sentences(source, source_format, problems)
+        sentences = read_sentences(source, source_format, problems, nested=nested or None)
         kept = [s for s in sentences if s.tokens] if repair else sentences
         write_sentences(target, kept, target_format, scheme=tags)
         written = [target]
     else:
-        corpus = read_corpus(source, format=source_format, problems=problems)
+        corpus = read_corpus(source, format=source_format, problems=problems, nested=nested or None)
         sentences = [s for split in corpus.splits.values() for s in split]
         kept = [s for s in sentences if s.tokens] if repair else sentences
         if is_data_file(target) and len(corpus.splits) == 1:
@@ -80,7 +83,9 @@ def convert(
             if repair:
                 parts = {k: [s for s in v if s.tokens] for k, v in corpus.splits.items()}
                 corpus = corpus.with_splits(**parts)
-            written = write_corpus(target, corpus, target_format or "conll", scheme=tags)
+            written = write_corpus(
+                target, corpus, target_format or ("jsonl" if corpus.nested else "conll"), scheme=tags
+            )
     _say(problems, sentences, kept, written)
 
 

@@ -45,6 +45,10 @@ HoldOut = Annotated[
     float,
     typer.Option("--hold-out", min=0.0, max=0.9, help="Share of train to use as dev where a corpus has no dev split."),
 ]
+Nested = Annotated[
+    bool,
+    typer.Option("--nested", help="Entities may overlap; a corpus folder may also say so itself (corpus.yaml)."),
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Throw away what an earlier run left in --out.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -54,14 +58,16 @@ def settings(config: Path | None, pairs: Sequence[str] | None) -> dict[str, Any]
     return merge(read_yaml(config) if config else {}, parse_settings(pairs or ()))
 
 
-def corpora(names: Sequence[str] | None, hold_out: float = 0.0, labelled: bool = True) -> list[Corpus]:
-    return [corpus(name, hold_out, labelled) for given in names or () for name in given.split(",") if name]
+def corpora(
+    names: Sequence[str] | None, hold_out: float = 0.0, labelled: bool = True, nested: bool = False
+) -> list[Corpus]:
+    return [corpus(name, hold_out, labelled, nested) for given in names or () for name in given.split(",") if name]
 
 
-def corpus(name: str, hold_out: float = 0.0, labelled: bool = True) -> Corpus:
+def corpus(name: str, hold_out: float = 0.0, labelled: bool = True, nested: bool = False) -> Corpus:
     from nershift.data.formats import read_corpus
 
-    read = read_corpus(name, labelled=labelled)
+    read = read_corpus(name, labelled=labelled, nested=nested or None)
     if hold_out and "dev" not in read.splits and "train" in read.splits:
         read = read.hold_out(hold_out)
     return read

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from nershift.cli.options import Nested
 from nershift.data.spans import Sentence
 from nershift.errors import CheckpointError, ConfigError, DataError
 
@@ -29,6 +31,7 @@ def evaluate(
     save: Annotated[Path | None, typer.Option("--save", help="Write the predictions (JSONL) here.")] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write a self-contained page here.")] = None,
     markdown: Annotated[Path | None, typer.Option("--markdown", help="Write a Markdown report here.")] = None,
+    nested: Nested = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Score predictions: either --gold with --pred, or --model with --data.
@@ -39,12 +42,13 @@ def evaluate(
     from nershift.data.formats import read_sentences
     from nershift.reports.model import RunReport
 
+    read = partial(read_sentences, labelled=True, nested=nested or None)
     if gold and pred and not (model or data):
         title = f"{pred.name} against {gold.name}"
-        pairs = read_sentences(gold, labelled=True), read_sentences(pred, labelled=True)
+        pairs = read(gold), read(pred)
     elif model and data and not (gold or pred):
         names = ", ".join(folder.resolve().name for folder in model)
-        title, pairs = f"{names} on {data.name}", _predicted(model, data)
+        title, pairs = f"{names} on {data.name}", _predicted(model, read(data))
     else:
         given = [f"--{k}" for k, v in {"gold": gold, "pred": pred, "model": model, "data": data}.items() if v]
         raise ConfigError(
@@ -53,7 +57,7 @@ def evaluate(
             expected="--gold FILE --pred FILE, or --model DIR --data FILE",
             fix="give one of the two pairs",
         )
-    report = RunReport.of(title, *pairs, train=read_sentences(train, labelled=True) if train else ())
+    report = RunReport.of(title, *pairs, train=read(train) if train else ())
     if save:
         from nershift.evaluation.predictions import write_predictions
 
@@ -119,11 +123,9 @@ def register(app: typer.Typer) -> None:
     app.command("compare")(compare)
 
 
-def _predicted(models: list[Path], data: Path) -> Pairs:
-    from nershift.data.formats import read_sentences
+def _predicted(models: list[Path], gold: list[Sentence]) -> Pairs:
     from nershift.tagger.ensemble import Ensemble
 
-    gold = read_sentences(data, labelled=True)
     return gold, Ensemble.load(models).tag_sentences(gold)
 
 

@@ -23,6 +23,7 @@ def train(
     config: o.ConfigFile = None,
     set_: o.Settings = None,
     hold_out: o.HoldOut = 0.1,
+    nested: o.Nested = False,
     overwrite: o.Overwrite = False,
     quiet: o.Quiet = False,
 ) -> None:
@@ -31,8 +32,8 @@ def train(
 
     done = run(
         method,
-        o.corpus(target, hold_out),
-        o.corpora(source, hold_out),
+        o.corpus(target, hold_out, nested=nested),
+        o.corpora(source, hold_out, nested=nested),
         out=out,
         raw=o.raw_texts(raw),
         shots=shots,
@@ -54,6 +55,7 @@ def pretrain(
     config: o.ConfigFile = None,
     set_: o.Settings = None,
     hold_out: o.HoldOut = 0.1,
+    nested: o.Nested = False,
     overwrite: o.Overwrite = False,
     quiet: o.Quiet = False,
 ) -> None:
@@ -62,7 +64,7 @@ def pretrain(
 
     folder = run(
         method,
-        o.corpora(source, hold_out),
+        o.corpora(source, hold_out, nested=nested),
         out=out,
         raw=o.raw_texts(raw),
         seed=seed,
@@ -83,6 +85,7 @@ def adapt(
     config: o.ConfigFile = None,
     set_: o.Settings = None,
     hold_out: o.HoldOut = 0.1,
+    nested: o.Nested = False,
     overwrite: o.Overwrite = False,
     quiet: o.Quiet = False,
 ) -> None:
@@ -91,7 +94,7 @@ def adapt(
 
     done = run(
         start,
-        o.corpus(target, hold_out),
+        o.corpus(target, hold_out, nested=nested),
         out=out,
         shots=shots,
         ratio=ratio,

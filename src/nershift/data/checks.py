@@ -71,7 +71,13 @@ class CheckReport:
         }
 
 
-def check(paths: str | Path | Iterable[str | Path], max_length: int = 250, *, format: str | None = None) -> CheckReport:
+def check(
+    paths: str | Path | Iterable[str | Path],
+    max_length: int = 250,
+    *,
+    format: str | None = None,
+    nested: bool | None = None,
+) -> CheckReport:
     """Read files as one corpus, repairing what can be repaired, and report.
 
     Args:
@@ -80,10 +86,11 @@ def check(paths: str | Path | Iterable[str | Path], max_length: int = 250, *, fo
             so sentences shared between any two of them are found.
         max_length: sentences with more tokens than this are reported.
         format: of all files, when it cannot be told.
+        nested: see :func:`~nershift.data.formats.read_corpus`.
     """
     listed = [paths] if isinstance(paths, str | Path) else list(paths)
     problems = Problems(repair=True)
-    corpora = [read_corpus(path, format=format, problems=problems) for path in listed]
+    corpora = [read_corpus(path, format=format, problems=problems, nested=nested) for path in listed]
     report = check_splits(_named_splits(corpora), problems, max_length)
     by_name = [corpus for path, corpus in zip(listed, corpora, strict=True) if not Path(path).exists()]
     return replace(report, entries=(*_not_as_listed(by_name), *report.entries))

@@ -60,6 +60,11 @@ class Corpus:
     def types(self) -> tuple[str, ...]:
         return tuple(sorted({s.label for split in self.splits.values() for sent in split for s in sent.spans}))
 
+    @property
+    def nested(self) -> bool:
+        """May entities of this corpus overlap?"""
+        return any(s.nested for split in self.splits.values() for s in split)
+
     def label_space(self, scheme: Scheme = "BIOES") -> LabelSpace:
         return LabelSpace.of(self.types, scheme)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from nershift.data.schemes import PREFIXES, Scheme, legal, spans_to_tags, tags_to_spans
@@ -85,12 +85,8 @@ class LabelSpace:
 
 def map_labels(sentence: Sentence, mapping: Mapping[str, str]) -> Sentence:
     """Rename entity types; a type mapped to ``O`` is removed, one that is not named stays."""
-    renamed = [
-        Span(s.start, s.end, mapping.get(s.label, s.label), s.score)
-        for s in sentence.spans
-        if mapping.get(s.label, s.label) != "O"
-    ]
-    return sentence.with_spans(renamed)
+    renamed = (replace(s, label=mapping.get(s.label, s.label)) for s in sentence.spans)
+    return sentence.with_spans({s for s in renamed if s.label != "O"})  # nested ones of two types may become one
 
 
 def span_tags(space: LabelSpace, span: Span) -> list[int]:

@@ -1,10 +1,10 @@
-"""What a reader does when a file is not as it should be: stop, or repair and keep count. Never silence."""
+"""What a reader does with a broken file: stop, or repair and keep count. It never skips anything silently."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nershift.errors import DataError
 
@@ -24,16 +24,17 @@ class Problem:
         return DataError(self.found, place=self.place, expected=self.expected, fix=self.fix)
 
 
+@dataclass
 class Problems:
     """Collects problems (``repair=True``) or raises the first one as a :class:`DataError` (the default).
 
     A reader calls :meth:`add` and then carries out the repair named in the problem; it never skips
-    anything without having called :meth:`add`.
+    anything without having called :meth:`add`. Entities that overlap are a problem unless they may be ``nested``.
     """
 
-    def __init__(self, repair: bool = False) -> None:
-        self.repair = repair
-        self.found: list[Problem] = []
+    repair: bool = False
+    nested: bool = False
+    found: list[Problem] = field(default_factory=list)
 
     def add(self, problem: Problem) -> None:
         if not self.repair:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from nershift.data.spans import Span
+from nershift.data.spans import Span, overlapping
+from nershift.errors import DataError
 
 Scheme = Literal["BIO", "IOB1", "BIOES", "BILOU"]
 SCHEMES: tuple[Scheme, ...] = ("BIO", "IOB1", "BIOES", "BILOU")
@@ -41,7 +42,13 @@ def legal(before: str, after: str, scheme: Scheme) -> bool:
 
 
 def spans_to_tags(spans: Sequence[Span], length: int, scheme: Scheme) -> list[str]:
-    """Write flat spans as one tag a token."""
+    """Write flat spans as one tag per token."""
+    if overlapping(spans):
+        raise DataError(
+            "entities overlap, which one tag per token cannot hold",
+            expected="flat spans",
+            fix="use a head for overlapping entities, or a format with spans such as jsonl",
+        )
     tags = ["O"] * length
     for span in spans:
         inside = range(span.start, span.end)

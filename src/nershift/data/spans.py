@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from nershift.errors import DataError
 
@@ -20,9 +21,9 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Tokens with flat (non-overlapping, sorted) entity spans.
+    """Tokens with sorted entity spans, which overlap only where the sentence is ``nested``.
 
-    ``text`` and ``offsets`` (a half-open character range a token) are there when the sentence came from
+    ``text`` and ``offsets`` (a half-open character range per token) are there when the sentence came from
     running text; ``place`` says where it was read (``file:line``) so that messages can point at it.
 
     Example:
@@ -36,9 +37,10 @@ class Sentence:
     text: str | None = None
     offsets: tuple[tuple[int, int], ...] | None = None
     place: str = field(default="", compare=False)
+    nested: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
-        end = 0
+        before: Span | None = None
         for span in self.spans:
             if not 0 <= span.start < span.end <= len(self.tokens):
                 raise DataError(
@@ -46,16 +48,22 @@ class Sentence:
                     place=self.place,
                     expected="0 <= start < end <= number of tokens",
                 )
-            if span.start < end:
-                raise DataError(
-                    f"span {span.start}:{span.end} ({span.label}) overlaps the span before it",
-                    place=self.place,
-                    expected="flat spans, sorted by position",
-                    fix="keep one of the overlapping spans",
-                )
-            end = span.end
+            if before is not None and (before >= span if self.nested else before.end > span.start):
+                raise self._misplaced(span)
+            before = span
         if self.offsets is not None and len(self.offsets) != len(self.tokens):
             raise DataError(f"{len(self.offsets)} offsets for {len(self.tokens)} tokens", place=self.place)
+
+    def _misplaced(self, span: Span) -> DataError:
+        name = f"span {span.start}:{span.end} ({span.label})"
+        if self.nested:
+            return DataError(f"{name} is not sorted or there twice", place=self.place, expected="each span once")
+        return DataError(
+            f"{name} overlaps the span before it",
+            place=self.place,
+            expected="flat spans, sorted by position",
+            fix="keep one of the overlapping spans, or say that the sentence is nested",
+        )
 
     @classmethod
     def of(
@@ -65,10 +73,11 @@ class Sentence:
         text: str | None = None,
         offsets: Iterable[tuple[int, int]] | None = None,
         place: str = "",
+        nested: bool = False,
     ) -> Sentence:
         """Build a sentence from any iterables, sorting the spans."""
-        made = sorted(s if isinstance(s, Span) else Span(*s) for s in spans)
-        return cls(tuple(tokens), tuple(made), text, tuple(offsets) if offsets is not None else None, place)
+        ordered = tuple(sorted(s if isinstance(s, Span) else Span(*s) for s in spans))
+        return cls(tuple(tokens), ordered, text, tuple(offsets) if offsets is not None else None, place, nested)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -80,18 +89,52 @@ class Sentence:
         return " ".join(self.tokens[span.start : span.end])
 
     def with_spans(self, spans: Iterable[Span]) -> Sentence:
-        return replace(self, spans=tuple(sorted(spans)))
+        """The sentence with other spans; it becomes nested where these overlap."""
+        ordered = tuple(sorted(spans))
+        return replace(self, spans=ordered, nested=self.nested or overlapping(ordered))
 
     def with_entities(self, words: Callable[[Span], Sequence[str]]) -> Sentence:
-        """What ``words`` gives in place of each entity, from left to right, under the same labels; text is dropped."""
-        tokens, spans, at = list[str](), list[Span](), 0
-        for span in self.spans:
-            tokens += self.tokens[at : span.start]
-            begin = len(tokens)
-            tokens += words(span)
-            spans.append(Span(begin, len(tokens), span.label))
-            at = span.end
-        return Sentence((*tokens, *self.tokens[at:]), tuple(spans))
+        """What ``words`` gives in place of each entity, from left to right, under the same labels; text is dropped.
+
+        Of entities that overlap, only those that lie inside all the others are replaced; the others move along.
+        """
+        edits = [(span, words(span)) for span in self.spans if self._innermost(span)]
+
+        def moved(border: int) -> int:
+            return border + sum(len(new) - (old.end - old.start) for old, new in edits if old.end <= border)
+
+        tokens = list(self.tokens)
+        for old, new in reversed(edits):
+            tokens[old.start : old.end] = new
+        spans = tuple(Span(moved(s.start), moved(s.end), s.label) for s in self.spans)
+        return Sentence(tuple(tokens), spans, nested=self.nested)
+
+    def _innermost(self, span: Span) -> bool:
+        """Does every other span that shares a token with this one reach beyond it without a border inside it?"""
+        if not self.nested:
+            return True
+        borders = span.start, span.end
+        touching = (s for s in self.spans if s is not span and s.start < span.end and span.start < s.end)
+        return all(s.start <= span.start and span.end <= s.end and (s.start, s.end) != borders for s in touching)
+
+    def layers(self) -> list[Sentence]:
+        """Flat sentences that together have all the spans, the longest spans first; a flat one is its own layer.
+
+        Example:
+            >>> s = Sentence.of("University of Leeds".split(), [(0, 3, "ORG"), (2, 3, "LOC")], nested=True)
+            >>> [[span.label for span in layer.spans] for layer in s.layers()]
+            [['ORG'], ['LOC']]
+        """
+        if not overlapping(self.spans):
+            return [self]
+        layers: list[list[Span]] = []
+        for span in sorted(self.spans, key=lambda s: (s.start - s.end, s)):
+            free = (row for row in layers if all(s.end <= span.start or span.end <= s.start for s in row))
+            row = next(free, None)
+            if row is None:
+                layers.append(row := [])
+            row.append(span)
+        return [replace(self, spans=tuple(sorted(row)), nested=False) for row in layers]
 
     def to_text(self) -> tuple[str, tuple[tuple[int, int], ...]]:
         """Text and token offsets; tokens are joined by single spaces when no text was kept."""
@@ -104,17 +147,24 @@ class Sentence:
         return " ".join(self.tokens), tuple(offsets)
 
 
-def in_parts(sentence: Sentence, longest: int) -> list[Sentence]:
-    """The sentence in parts of at most ``longest`` tokens, or a little more where an entity would be cut.
+def overlapping(spans: Sequence[Span]) -> bool:
+    """Do any two of these sorted spans share a token?"""
+    return any(a.end > b.start for a, b in pairwise(spans))
+
+
+def in_parts(sentence: Sentence, max_tokens: int) -> list[Sentence]:
+    """The sentence in parts of at most ``max_tokens`` tokens, or a little more where an entity would be cut.
 
     Example:
         >>> [s.tokens for s in in_parts(Sentence.of("a b c d e".split(), [(1, 3, "X")]), 2)]
         [('a', 'b', 'c'), ('d', 'e')]
     """
-    parts, start, spans = list[Sentence](), 0, list(sentence.spans)
-    while len(sentence) - start > longest:
-        inside = (s.end for s in spans if s.start < start + longest < s.end)
-        end = next(inside, start + longest)
+    parts, start = list[Sentence](), 0
+    while len(sentence) - start > max_tokens:
+        end = start + max_tokens
+        for span in sentence.spans:
+            if span.start < end < span.end:
+                end = span.end
         parts.append(_part(sentence, start, end))
         start = end
     return [*parts, _part(sentence, start, len(sentence))] if parts else [sentence]
@@ -123,10 +173,10 @@ def in_parts(sentence: Sentence, longest: int) -> list[Sentence]:
 def _part(sentence: Sentence, start: int, end: int) -> Sentence:
     """The tokens ``start`` to ``end``, which cut no span, without the running text."""
     spans = [replace(s, start=s.start - start, end=s.end - start) for s in sentence.spans if start <= s.start < end]
-    return Sentence(sentence.tokens[start:end], tuple(spans), place=sentence.place)
+    return Sentence(sentence.tokens[start:end], tuple(spans), place=sentence.place, nested=sentence.nested)
 
 
 def by_length(sentences: Sequence[Sentence], batch_size: int) -> Iterator[list[int]]:
-    """Indices of non-empty sentences in batches of like length."""
+    """Indices of non-empty sentences in batches of similar length."""
     order = sorted((i for i, s in enumerate(sentences) if len(s)), key=lambda i: len(sentences[i]))
     return (order[k : k + batch_size] for k in range(0, len(order), batch_size))

@@ -161,7 +161,7 @@ def analyse(gold: Sequence[Sentence], pred: Predicted, train: Iterable[Sentence]
 
 
 def match(gold: Sequence[Span], pred: Sequence[Span]) -> list[Outcome]:
-    """Pair the flat spans of one sentence and name each outcome, in reading order."""
+    """Pair the spans of one sentence and name each outcome, in reading order."""
     candidates = []
     for i, right in enumerate(gold):
         for j, guess in enumerate(pred):

@@ -104,7 +104,7 @@ class Scores:
 def paired(gold: Sequence[Sentence], pred: Predicted) -> Iterator[tuple[Sentence, Sentence]]:
     """Walk gold and predicted sentences together.
 
-    Bare lists of spans are checked like any sentence: inside the tokens and not overlapping.
+    Bare lists of spans are checked like any sentence: inside the tokens, and overlapping only where gold may.
 
     Raises:
         DataError: The two sides differ in length, or in the tokens of a sentence (the first one is named).
@@ -118,7 +118,7 @@ def paired(gold: Sequence[Sentence], pred: Predicted) -> Iterator[tuple[Sentence
     guesses: Sequence[Sentence | Sequence[Span]] = pred
     for number, (right, guess) in enumerate(zip(gold, guesses, strict=True), start=1):
         if not isinstance(guess, Sentence):
-            yield right, Sentence(right.tokens, tuple(sorted(guess)), place=right.place)
+            yield right, Sentence(right.tokens, tuple(sorted(guess)), place=right.place, nested=right.nested)
             continue
         if right.tokens != guess.tokens:
             raise _tokens_differ(number, right, guess)
@@ -155,16 +155,17 @@ def score(gold: Sequence[Sentence], pred: Predicted) -> Scores:
 def token_scores(gold: Sequence[Sentence], pred: Predicted) -> Scores:
     """Score tagged tokens instead of spans: a token counts when its entity type is right.
 
-    Tokens outside every entity count only as errors of the other side; where an entity begins is ignored.
+    Tokens outside every entity count only as errors of the other side; where an entity begins is ignored. A token
+    of several nested entities counts once for each of their types.
     """
     correct: Counter[str] = Counter()
     predicted: Counter[str] = Counter()
     support: Counter[str] = Counter()
     for right, guess in paired(gold, pred):
-        ours, theirs = token_types(right), token_types(guess)
-        support.update(label for label in ours if label)
-        predicted.update(label for label in theirs if label)
-        correct.update(a for a, b in zip(ours, theirs, strict=True) if a and a == b)
+        ours, theirs = ({(i, s.label) for s in side.spans for i in range(s.start, s.end)} for side in (right, guess))
+        support.update(label for _, label in ours)
+        predicted.update(label for _, label in theirs)
+        correct.update(label for _, label in ours & theirs)
     return _scores(correct, predicted, support, len(gold))
 
 
@@ -179,14 +180,6 @@ def score_tags(gold: Sequence[Sequence[str]], pred: Sequence[Sequence[str]]) -> 
             )
     sentences = [Sentence(("",) * len(tags), tuple(tags_to_spans(tags))) for tags in gold]
     return score(sentences, [tags_to_spans(tags) for tags in pred])
-
-
-def token_types(sentence: Sentence) -> list[str]:
-    """The entity type of each token, empty outside entities."""
-    types = [""] * len(sentence)
-    for span in sentence.spans:
-        types[span.start : span.end] = [span.label] * (span.end - span.start)
-    return types
 
 
 def sentence_counts(gold: Sequence[Sentence], pred: Predicted) -> NDArray[np.int64]:

@@ -1,10 +1,11 @@
-"""``predictions.jsonl``: what a run predicted on which gold, one sentence a line.
+"""``predictions.jsonl``: what a run predicted on which gold, one sentence per line.
 
 Each line is one JSON object::
 
     {"tokens": ["Ada", "left"], "gold": [[0, 1, "PER"]], "pred": [[0, 1, "PER", 0.98]]}
 
-Spans are half-open token ranges. The score of a predicted span may be ``null`` or left out.
+Spans are half-open token ranges. The score of a predicted span may be ``null`` or left out. Spans may overlap in a
+line with ``"nested": true``.
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ def write_predictions(path: str | Path, gold: Sequence[Sentence], pred: Predicte
     """Write gold and predicted spans together; the file appears whole or not at all."""
     lines = []
     for right, guess in paired(gold, pred):
-        row = {
+        row: dict[str, Any] = {
             "tokens": list(right.tokens),
             "gold": [[s.start, s.end, s.label] for s in right.spans],
             "pred": [[s.start, s.end, s.label, s.score] for s in guess.spans],
         }
+        if right.nested or guess.nested:
+            row["nested"] = True
         try:
             lines.append(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
         except ValueError:
@@ -63,8 +66,8 @@ def read_predictions(path: str | Path) -> tuple[list[Sentence], list[Sentence]]:
         place = f"{path}:{number}"
         row = _parse(line, place)
         tokens = tuple(row["tokens"])
-        gold.append(Sentence.of(tokens, _spans(row, "gold", place), place=place))
-        pred.append(Sentence.of(tokens, _spans(row, "pred", place), place=place))
+        for side, key in ((gold, "gold"), (pred, "pred")):
+            side.append(Sentence.of(tokens, _spans(row, key, place), place=place, nested=row.get("nested") is True))
     if not gold:
         raise DataError("no predictions in the file", place=str(path), expected=f"lines like {_SHAPE}")
     return gold, pred

@@ -67,7 +67,10 @@ def flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str
 
 
 def example_lines(example: Example) -> list[tuple[str, Sentence, dict[Span, str]]]:
-    """(role, sentence, marks) of the lines of an example: one when all is right, else gold and found."""
+    """(role, sentence, marks) of the lines of an example: one when all is right, else gold and found.
+
+    The spans of a line are flat: nested ones take further lines.
+    """
     gold, pred, gold_marks, pred_marks = [], [], {}, {}
     for outcome in example.outcomes:
         if outcome.gold is not None:
@@ -78,10 +81,9 @@ def example_lines(example: Example) -> list[tuple[str, Sentence, dict[Span, str]
             pred.append(outcome.pred)
             if outcome.kind != "correct":
                 pred_marks[outcome.pred] = KIND_NAMES[outcome.kind]
-    shown = [("gold", Sentence.of(example.tokens, gold), gold_marks)]
-    if not example.errors:
-        return [("right", shown[0][1], {})]
-    return [*shown, ("found", Sentence.of(example.tokens, pred), pred_marks)]
+    shown = [("gold", gold, gold_marks), ("found", pred, pred_marks)] if example.errors else [("right", gold, {})]
+    bare = Sentence(example.tokens)
+    return [(role, layer, marks) for role, spans, marks in shown for layer in bare.with_spans(spans).layers()]
 
 
 def headline(report: RunReport) -> list[tuple[str, str]]:

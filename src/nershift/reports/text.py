@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from nershift.data.spans import Sentence, Span
+from nershift.data.spans import Sentence, Span, overlapping
 from nershift.reports.content import Table, example_lines, headline, tables
 from nershift.reports.model import RunReport
 
@@ -20,12 +20,14 @@ def colour_of(label: str) -> str:
 
 
 def coloured(sentence: Sentence, marks: dict[Span, str] | None = None) -> Text:
-    """The sentence with each entity as ``[words LABEL]`` in its colour; readable without colours too.
+    """The sentence with each entity as ``[words LABEL]`` in its colour; nested entities take further lines.
 
     Args:
         sentence: The spans of this sentence are shown.
         marks: A word to add after the label of some spans, such as ``missed``.
     """
+    if overlapping(sentence.spans):
+        return Text("\n").join(coloured(layer, marks) for layer in sentence.layers())
     text = Text()
     at = 0
     for span in (*sentence.spans, None):

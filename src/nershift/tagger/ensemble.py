@@ -15,8 +15,8 @@ from nershift.tagger.tagger import Tagger
 def vote(answers: Sequence[Sequence[Sentence]]) -> list[Sentence]:
     """The entities that more than half of the answers have, with the same words and type.
 
-    Two such entities stand together in at least one answer, so they never overlap. The score is the mean of the
-    answers' scores; an answer without the entity counts as 0, one without scores as 1.
+    Any two of them stand together in at least one answer, so they overlap only where the answers' entities do. The
+    score is the mean of the answers' scores; an answer without the entity counts as 0, one without scores as 1.
 
     Example:
         >>> ada = Sentence.of(["Ada", "left"], [(0, 1, "PER")])
@@ -45,7 +45,7 @@ class Ensemble(ReadsTexts):
 
     def __init__(self, taggers: Sequence[Tagger]) -> None:
         if not taggers:
-            raise ConfigError("a ensemble without taggers", expected="one or more")
+            raise ConfigError("an ensemble without taggers", expected="one or more")
         self.taggers = list(taggers)
         first = self.taggers[0]
         for other in self.taggers[1:]:

@@ -16,7 +16,7 @@ from nershift.errors import CheckpointError, MissingExtraError
 try:
     from spacy.language import Language
     from spacy.tokens import Doc, Span
-    from spacy.util import minibatch
+    from spacy.util import filter_spans, minibatch
 except ImportError:
     raise MissingExtraError("spacy", "spacy", "the spaCy component") from None
 
@@ -45,6 +45,8 @@ def make_nershift(
 
 class NershiftComponent:
     """Sets ``doc.ents``, and ``span._.confidence`` of each entity.
+
+    Where entities overlap, all of them are in ``doc.spans["sc"]``, and ``doc.ents`` has the longest.
 
     A sentence of the Doc, where something before this component has set sentence boundaries, is a sentence of the
     tagger; else the whole Doc is one. White space that spaCy keeps as a token is not shown to the tagger.
@@ -106,7 +108,11 @@ class NershiftComponent:
                     if (span.score or 0.0) >= self.min_confidence:
                         first, last = tokens[span.start].i, tokens[span.end - 1].i
                         found.append((Span(doc, first, last + 1, label=span.label), span.score or 0.0))
-            doc.set_ents([entity for entity, _ in found], default="outside")
+            entities = [entity for entity, _ in found]
+            flat = filter_spans(entities)
+            if len(flat) < len(entities):  # doc.ents cannot hold spans that overlap
+                doc.spans["sc"] = entities
+            doc.set_ents(flat, default="outside")
             for entity, score in found:
                 entity._.confidence = score
 

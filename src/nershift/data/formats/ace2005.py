@@ -2,7 +2,7 @@
 
 The corpus is licensed, so nothing of it is packaged; point the reader at the folder of the English part.
 What is kept follows the published MetaNER set-up: mention extents (not heads), names, nominals and pronouns
-alike, the seven top-level types, and of nested mentions the innermost.
+alike, the seven top-level types, and of nested mentions the innermost unless all are asked for.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def read_document(sgm: Path, problems: Problems, *, part: Part = "extent") -> tu
     """Sentences of one document, and how many outer mentions were left out."""
     text, position, ranges = _strip(read_text(sgm, problems))
     mentions = _mentions(sgm.with_name(sgm.name.removesuffix(".sgm") + ".apf.xml"), position, text, part, problems)
-    kept = innermost(mentions)
+    kept = list({m[:3]: m for m in mentions}.values()) if problems.nested else innermost(mentions)
     made = split_document(text, kept, ranges, str(sgm), problems, split_hyphens=True)
     return made, len(mentions) - len(kept)
 

@@ -32,12 +32,12 @@ def align(
     """Make a sentence of a text with character spans; ``offsets`` are its tokens where the file gives them.
 
     White space at the edges of a span is no misfit. Every other difference between spans and tokens is a
-    problem: outside the text, without a token, with a border inside a token, or overlapping.
+    problem: outside the text, without a token, with a border inside a token, or overlapping unless nested.
     """
     if offsets is None:
         offsets = tokenize(text)
     starts, ends = [a for a, _ in offsets], [b for _, b in offsets]
-    found: list[tuple[Span, str]] = []
+    aligned: list[tuple[Span, str]] = []
     for span in within(text, spans, place, problems):
         where = span.place or place
         first = bisect.bisect_right(ends, span.start)
@@ -57,9 +57,10 @@ def align(
                     repair=f"grown to {grown!r}",
                 )
             )
-        found.append((Span(first, last, span.label, span.score), where))
+        aligned.append((Span(first, last, span.label, span.score), where))
     tokens = tuple(text[a:b] for a, b in offsets)
-    return Sentence(tokens, flat(found, problems), text, tuple(offsets), place)
+    kept = _unique(aligned, problems) if problems.nested else _flat(aligned, problems)
+    return Sentence(tokens, kept, text, tuple(offsets), place, problems.nested)
 
 
 def within(text: str, spans: Iterable[CharSpan], place: str, problems: Problems) -> list[CharSpan]:
@@ -84,7 +85,17 @@ def within(text: str, spans: Iterable[CharSpan], place: str, problems: Problems)
     return good
 
 
-def flat(spans: Sequence[tuple[Span, str]], problems: Problems) -> tuple[Span, ...]:
+def _unique(spans: Sequence[tuple[Span, str]], problems: Problems) -> tuple[Span, ...]:
+    """Sorted spans that may overlap; of two equal ones the first stays."""
+    kept: dict[Span, None] = {}
+    for span, where in spans:
+        if span in kept:
+            problems.add(_repeated(span, where))
+        kept.setdefault(span)
+    return tuple(sorted(kept))
+
+
+def _flat(spans: Sequence[tuple[Span, str]], problems: Problems) -> tuple[Span, ...]:
     """Sorted spans without overlap: of two that overlap the longer stays, of two equal ones the first."""
     kept: list[Span] = []
     for span, where in sorted(spans, key=lambda item: (item[0].start - item[0].end, item[0].start)):
@@ -93,17 +104,8 @@ def flat(spans: Sequence[tuple[Span, str]], problems: Problems) -> tuple[Span, .
             bisect.insort(kept, span)
             continue
         other = kept[at]
-        if (span.start, span.end, span.label) == (other.start, other.end, other.label):
-            problems.add(
-                Problem(
-                    "duplicate span",
-                    where,
-                    f"'{span.label}' is annotated twice on tokens {span.start}:{span.end}",
-                    expected="each span once",
-                    fix="remove one of the two",
-                    repair="kept once",
-                )
-            )
+        if span == other:
+            problems.add(_repeated(span, where))
             continue
         problems.add(
             Problem(
@@ -112,11 +114,23 @@ def flat(spans: Sequence[tuple[Span, str]], problems: Problems) -> tuple[Span, .
                 f"'{span.label}' on tokens {span.start}:{span.end} overlaps"
                 f" '{other.label}' on {other.start}:{other.end}",
                 expected="flat spans",
-                fix="keep one of the two, or read with repair to keep the longer one",
+                fix="read with --nested if entities may overlap; else keep one of the two, or read with repair to "
+                "keep the longer one",
                 repair=f"'{span.label}' on tokens {span.start}:{span.end} left out",
             )
         )
     return tuple(kept)
+
+
+def _repeated(span: Span, where: str) -> Problem:
+    return Problem(
+        "duplicate span",
+        where,
+        f"'{span.label}' is annotated twice on tokens {span.start}:{span.end}",
+        expected="each span once",
+        fix="remove one of the two",
+        repair="kept once",
+    )
 
 
 def split_document(

@@ -10,11 +10,12 @@ from typing import Any
 from nershift.data.formats.align import CharSpan, align, text_and_offsets
 from nershift.data.formats.files import read_bytes, write_bytes
 from nershift.data.problems import Problem, Problems
-from nershift.data.spans import Sentence
+from nershift.data.spans import Sentence, overlapping
 from nershift.errors import DataError, MissingExtraError
 
 # White space that spaCy keeps as tokens of its own; it separates ours.
 _GAP = re.compile(r"[ \t\r\n]*")
+_GROUP = "sc"  # the span group that spaCy's span categoriser uses
 
 
 def _spacy() -> Any:
@@ -28,8 +29,9 @@ def _spacy() -> Any:
 
 
 def read(path: Path, problems: Problems) -> list[Sentence]:
-    """Entities (``doc.ents``) of each sentence; a doc without sentence borders is one sentence.
+    """Entities of each sentence: ``doc.ents``, or the span group ``sc`` where they are nested or there are no others.
 
+    A doc without sentence borders is one sentence.
     Tokens made of spaces, tabs and line ends are left out of the sentence and stay in its text.
     """
     spacy = _spacy()
@@ -65,9 +67,10 @@ def _sentence(doc: Any, part: Any, place: str, problems: Problems) -> Sentence:
     base = doc[part.start].idx if part.end > part.start else 0
     words = [t for t in part if not _GAP.fullmatch(t.text)]
     text = part.text_with_ws if len(part) == len(doc) else part.text
+    group = doc.spans[_GROUP] if _GROUP in doc.spans and (problems.nested or not doc.ents) else ()
     spans = [
         CharSpan(e.start_char - base, e.end_char - base, e.label_, None, place)
-        for e in doc.ents
+        for e in group or doc.ents
         if part.start <= e.start < part.end
     ]
     offsets = [(t.idx - base, t.idx - base + len(t.text)) for t in words]
@@ -75,7 +78,10 @@ def _sentence(doc: Any, part: Any, place: str, problems: Problems) -> Sentence:
 
 
 def write(path: Path, sentences: Iterable[Sentence]) -> None:
-    """One doc a sentence; text between tokens other than spaces, tabs and line ends becomes one space."""
+    """One doc per sentence; text between tokens other than spaces, tabs and line ends becomes one space.
+
+    The spans of a sentence in which some overlap are in the group ``sc``, as ``doc.ents`` cannot hold them.
+    """
     spacy = _spacy()
     vocab = spacy.vocab.Vocab()
     docs = spacy.tokens.DocBin(attrs=["ORTH", "ENT_IOB", "ENT_TYPE"])
@@ -83,7 +89,9 @@ def write(path: Path, sentences: Iterable[Sentence]) -> None:
         words, spaces, where = _words(sentence)
         doc = spacy.tokens.Doc(vocab, words=words, spaces=spaces)
         ents = [spacy.tokens.Span(doc, where[s.start], where[s.end - 1] + 1, label=s.label) for s in sentence.spans]
-        doc.set_ents(ents, default="outside")
+        if overlapping(sentence.spans):
+            doc.spans[_GROUP] = ents
+        doc.set_ents([] if overlapping(sentence.spans) else ents, default="outside")
         docs.add(doc)
     write_bytes(path, docs.to_bytes())
 

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import logging
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from nershift.data.corpus import Corpus
 from nershift.data.formats import ace2005, hf_datasets
 from nershift.data.formats.registry import (
+    CORPUS_FILE,
     FORMATS,
     folder_format,
     is_data_file,
     read_sentences,
+    says_nested,
     write_sentences,
 )
 from nershift.data.problems import Problems
 from nershift.data.schemes import Scheme
 from nershift.data.spans import Sentence
 from nershift.errors import ConfigError, DataError
+from nershift.storage import write_text
 
 _log = logging.getLogger(__name__)
 
@@ -59,6 +63,7 @@ def read_corpus(
     tag_column: int = -1,
     scheme: Scheme | None = None,
     labelled: bool = False,
+    nested: bool | None = None,
 ) -> Corpus:
     """Read a corpus.
 
@@ -72,11 +77,13 @@ def read_corpus(
         problems: see :func:`read_sentences`.
         token_column, tag_column, scheme: see :func:`read_sentences`.
         labelled: refuse text without labels, but for the ``raw`` split of a folder.
+        nested: entities may overlap; by default as the folder's ``corpus.yaml`` says.
     """
     problems = problems if problems is not None else Problems()
     where = Path(path)
     if not where.exists():
-        return _from_catalogue(path, problems)
+        return _from_catalogue(path, replace(problems, nested=nested or problems.nested))
+    problems = replace(problems, nested=problems.nested or (says_nested(where) if nested is None else nested))
     splits: dict[str, list[Sentence]] = {}
     kind = format if format or where.is_file() else _unit(where)
     if kind == "ace2005" and where.is_dir():
@@ -95,6 +102,7 @@ def read_corpus(
                 tag_column=tag_column,
                 scheme=scheme,
                 labelled=labelled and (split != "raw" or where.is_file()),
+                nested=problems.nested,
             )
     return Corpus(name or _corpus_name(where), {k: tuple(v) for k, v in splits.items()}, domain, language)
 
@@ -183,7 +191,10 @@ def _corpus_name(path: Path) -> str:
 def write_corpus(
     folder: str | Path, corpus: Corpus, format: str = "conll", *, scheme: Scheme | None = None
 ) -> list[Path]:
-    """Write one file (or folder) a split, named after it (``raw.txt`` for raw); returns the paths."""
+    """Write one file (or folder) per split, named after it (``raw.txt`` for raw); returns the paths.
+
+    A corpus with nested entities also gets a ``corpus.yaml`` that says so.
+    """
     written = []
     for split, sentences in corpus.splits.items():
         if split == "raw" and not any(s.spans for s in sentences):
@@ -195,4 +206,6 @@ def write_corpus(
             path = Path(folder) / (split + ("" if folder_of_pairs or not suffixes else suffixes[0]))
             write_sentences(path, sentences, format, scheme=scheme)
         written.append(path)
+    if corpus.nested:
+        write_text(Path(folder) / CORPUS_FILE, "nested: true\n")
     return written

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from nershift.data.formats.files import head_of, lines_of
 from nershift.data.formats.tagged import looks_like_tag
 from nershift.data.problems import Problems
 from nershift.data.schemes import Scheme
-from nershift.data.spans import Sentence
+from nershift.data.spans import Sentence, overlapping
 from nershift.errors import ConfigError, DataError, nearest
 
 
@@ -23,7 +23,7 @@ class Format:
     """How one format is read and written; the first suffix is the one new files get.
 
     ``read_options`` and ``write_options`` name the keyword settings its functions take; ``labelled`` says whether
-    its files have entities.
+    its files have entities, ``nested`` whether these may overlap.
     """
 
     suffixes: tuple[str, ...]
@@ -32,6 +32,7 @@ class Format:
     read_options: frozenset[str] = frozenset()
     write_options: frozenset[str] = frozenset()
     labelled: bool = True
+    nested: bool = False
 
 
 _COLUMNS = frozenset(["token_column", "tag_column", "scheme"])
@@ -45,17 +46,20 @@ FORMATS: dict[str, Format] = {
         _COLUMNS,
         _SCHEME,
     ),
-    "jsonl": Format((".jsonl", ".ndjson"), jsonl.read, jsonl.write),
-    "docbin": Format((".spacy",), docbin.read, docbin.write),
-    "brat": Format((".ann",), brat.read, brat.write),
-    "doccano": Format((".doccano.jsonl",), doccano.read, doccano.write),
-    "argilla": Format((".argilla.jsonl", ".json"), argilla.read, argilla.write, frozenset(), frozenset(["reviewed"])),
+    "jsonl": Format((".jsonl", ".ndjson"), jsonl.read, jsonl.write, nested=True),
+    "docbin": Format((".spacy",), docbin.read, docbin.write, nested=True),
+    "brat": Format((".ann",), brat.read, brat.write, nested=True),
+    "doccano": Format((".doccano.jsonl",), doccano.read, doccano.write, nested=True),
+    "argilla": Format(
+        (".argilla.jsonl", ".json"), argilla.read, argilla.write, write_options=frozenset(["reviewed"]), nested=True
+    ),
     "datasets": Format((), hf_datasets.read, hf_datasets.write, frozenset(), _SCHEME),
     "ace2005": Format((".apf.xml", ".sgm"), ace2005.read),
     "raw": Format((".raw", ".raw.txt"), plain.read_raw, plain.write_raw, labelled=False),
     "text": Format((".txt",), plain.read_text_file, labelled=False),
 }
 WRITABLE = tuple(key for key, known in FORMATS.items() if known.write is not None)
+CORPUS_FILE = "corpus.yaml"  # what a corpus says about itself
 _NAMED = 10  # files of a folder that a message lists
 _RAW_NAMES = ("raw", "unlabelled", "unlabeled")
 
@@ -177,6 +181,7 @@ def read_sentences(
     tag_column: int = -1,
     scheme: Scheme | None = None,
     labelled: bool = False,
+    nested: bool | None = None,
 ) -> list[Sentence]:
     """Read one file (or a folder that is one unit, such as brat pairs).
 
@@ -188,6 +193,7 @@ def read_sentences(
         token_column, tag_column: for columns, counted from 0 or, negative, from the end.
         scheme: the tag scheme of columns; found by counting when left out.
         labelled: refuse formats without entities.
+        nested: entities may overlap; by default as ``corpus.yaml`` in the same folder says (``nested: true``).
     """
     path = Path(path)
     if not path.exists():
@@ -203,7 +209,25 @@ def read_sentences(
         )
     options = {"token_column": token_column, "tag_column": tag_column, "scheme": scheme}
     kept = {key: value for key, value in options.items() if key in known.read_options}
-    return known.read(path, problems if problems is not None else Problems(), **kept)
+    problems = problems if problems is not None else Problems()
+    allowed = problems.nested or (says_nested(path) if nested is None else nested)
+    return known.read(path, replace(problems, nested=allowed), **kept)
+
+
+def says_nested(path: Path) -> bool:
+    """Does a corpus say that its entities may overlap (``nested: true`` in the ``corpus.yaml`` of its folder)?"""
+    import yaml
+
+    file = (path if path.is_dir() else path.parent) / CORPUS_FILE
+    if not file.is_file():
+        return False
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise DataError(f"not a readable YAML file ({error})", place=str(file), expected="nested: true") from None
+    if not isinstance(content, dict) or content.keys() != {"nested"} or not isinstance(content["nested"], bool):
+        raise DataError(f"found {content!r}", place=str(file), expected="nested: true, or nested: false")
+    return content["nested"]
 
 
 def write_sentences(
@@ -235,6 +259,15 @@ def write_sentences(
         )
     if scheme is not None and "scheme" not in known.write_options:
         raise ConfigError(f"format '{name}' has spans, not tags: it has no scheme", fix="leave the scheme away")
+    sentences = list(sentences)
+    clash = next((s for s in sentences if overlapping(s.spans)), None) if not known.nested else None
+    if clash is not None:
+        raise DataError(
+            f"the sentence has entities that overlap, which format '{name}' cannot hold",
+            place=clash.place,
+            expected=f"a format with spans: {', '.join(key for key in WRITABLE if FORMATS[key].nested)}",
+            fix="write one of these (--to jsonl)",
+        )
     options: dict[str, Any] = {"scheme": scheme} if scheme is not None else {}
     if "reviewed" in known.write_options:
         options["reviewed"] = reviewed
