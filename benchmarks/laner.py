@@ -213,7 +213,7 @@ def _encoder(options: argparse.Namespace) -> tuple[Callable[[], object], int, st
     """A call that runs an encoder over a batch, the size of its states, its name."""
     if options.encoder:
         from nershift.config import EncoderConfig, build
-        from nershift.encoders.build import make_encoder
+        from nershift.encoders.base import make_encoder
 
         settings = {"kind": "transformer", "transformer": {"name": options.encoder}, "chars": {"use": False}}
         encoder = make_encoder(build(EncoderConfig, settings), []).to(options.device).eval()

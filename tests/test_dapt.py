@@ -22,7 +22,7 @@ from nershift.dapt.pretraining import DaptConfig, dapt, resolve
 from nershift.dapt.stage import MaskedSampler, fingerprint
 from nershift.data.corpus import Corpus
 from nershift.data.spans import Sentence
-from nershift.encoders.build import make_encoder
+from nershift.encoders.base import make_encoder
 from nershift.errors import CheckpointError, ConfigError, Interrupted, SetupError
 from nershift.training.processes import Processes
 

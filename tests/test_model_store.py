@@ -11,7 +11,7 @@ from nershift.config import EncoderConfig, build
 from nershift.data.corpus import Corpus
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Sentence
-from nershift.encoders.build import make_encoder
+from nershift.encoders.base import make_encoder
 from nershift.errors import CheckpointError, DataError
 from nershift.heads.base import make_head
 from nershift.model import TaggingModel, by_length

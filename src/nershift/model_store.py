@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nershift.data.labels import LabelSpace
-from nershift.encoders.base import ENCODERS
+from nershift.encoders.base import rebuild_encoder
 from nershift.errors import CheckpointError, ConfigError
 from nershift.heads.base import Head, make_head
 from nershift.model import TaggingModel
@@ -75,7 +75,7 @@ def load_model(folder: Path) -> tuple[TaggingModel, dict[str, Any]]:
 
 def _rebuild(description: Mapping[str, Any], folder: Path) -> TaggingModel:
     described = description["heads" if description["format"] > 1 else "decoders"]
-    encoder = ENCODERS[description["encoder"]["kind"]].rebuild(description["encoder"], str(folder))
+    encoder = rebuild_encoder(description["encoder"], str(folder))
     heads = {
         key: make_head(d["kind"], LabelSpace(tuple(d["types"]), d["scheme"]), encoder.size, d.get("settings"))
         for key, d in described.items()

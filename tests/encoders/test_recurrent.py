@@ -9,7 +9,7 @@ import torch
 from nershift.config import EncoderConfig, build
 from nershift.data.corpus import Corpus
 from nershift.data.spans import Sentence
-from nershift.encoders.build import make_encoder
+from nershift.encoders.base import make_encoder, rebuild_encoder
 from nershift.encoders.recurrent import RecurrentEncoder
 
 MakeCorpus = Callable[..., Corpus]
@@ -115,7 +115,7 @@ def test_dropout_is_off_in_evaluation_and_on_in_training() -> None:
 def test_rebuilt_from_its_description(make_corpus: MakeCorpus) -> None:
     encoder = _encoder(dropout=0.3)
     encoder.learn_words(["Ünknown"])
-    again = RecurrentEncoder.rebuild(encoder.describe(), "folder")
+    again = rebuild_encoder(encoder.describe(), "folder")
     again.load_state_dict(encoder.state_dict())
     assert again.config == encoder.config
     assert torch.equal(_states(again.eval(), ROWS), _states(encoder, ROWS))

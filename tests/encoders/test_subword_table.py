@@ -10,7 +10,7 @@ import torch
 from nershift.config import EncoderConfig, WordsConfig, build
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Sentence
-from nershift.encoders.build import make_encoder
+from nershift.encoders.base import make_encoder
 from nershift.encoders.recurrent import RecurrentEncoder
 from nershift.encoders.subword_table import SubwordTable
 from nershift.errors import CheckpointError, ConfigError

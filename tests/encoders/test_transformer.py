@@ -14,7 +14,7 @@ from nershift.config import EncoderConfig, build
 from nershift.data.corpus import Corpus
 from nershift.data.spans import Sentence
 from nershift.encoders import attention
-from nershift.encoders.build import make_encoder
+from nershift.encoders.base import make_encoder
 from nershift.encoders.transformer import TransformerEncoder, load_pretrained
 from nershift.errors import ConfigError
 from nershift.heads.base import make_head

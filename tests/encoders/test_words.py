@@ -7,7 +7,7 @@ import torch
 
 from nershift.config import EncoderConfig, WordsConfig, build
 from nershift.data.spans import Sentence
-from nershift.encoders.build import make_encoder
+from nershift.encoders.base import make_encoder
 from nershift.encoders.recurrent import RecurrentEncoder
 from nershift.encoders.words import WordTable
 from nershift.errors import ConfigError

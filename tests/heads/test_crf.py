@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nershift.backend.double_backward import double_backward
+from nershift.backend.autograd import double_backward
 from nershift.data.labels import LabelSpace
 from nershift.data.schemes import SCHEMES, Scheme
 from nershift.data.spans import Span

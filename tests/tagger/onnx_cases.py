@@ -11,8 +11,7 @@ import torch
 from nershift.config import EncoderConfig, build
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Sentence
-from nershift.encoders.base import Encoder
-from nershift.encoders.build import make_encoder
+from nershift.encoders.base import Encoder, make_encoder
 from nershift.heads.base import make_head
 from nershift.model import TaggingModel
 from nershift.tagger.onnx.tagger import OnnxTagger

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from nershift.data.problems import Problems
 from nershift.errors import DataError
-from nershift.text.vectors import Vectors, lookup_forms, prune, read_vectors
+from nershift.text.vectors import Vectors, prune, read_vectors
+from nershift.text.word_cache import lookup_forms
 
 ROWS = [
     ("the", [0.5, -1.25, 3e-05]),

@@ -13,8 +13,8 @@ from torch import Tensor
 from nershift import run
 from nershift.config import Config, TrainConfig, build
 from nershift.data.corpus import Corpus
+from nershift.encoders.base import make_encoder
 from nershift.encoders.birnn import _turns_there, turns
-from nershift.encoders.build import make_encoder
 from nershift.heads.base import make_head
 from nershift.methods.datnet.stage import DATNetStage
 from nershift.methods.metaner.method import MetaStage

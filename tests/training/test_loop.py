@@ -10,7 +10,7 @@ import torch
 
 from nershift.config import Config, TrainConfig, build
 from nershift.data.corpus import Corpus
-from nershift.encoders.build import make_encoder
+from nershift.encoders.base import make_encoder
 from nershift.errors import CheckpointError, Interrupted
 from nershift.heads.base import make_head
 from nershift.model import Batch, TaggingModel

@@ -15,7 +15,7 @@ from nershift.config import EncoderConfig, build
 from nershift.data.corpus import Corpus
 from nershift.data.raw import RawText
 from nershift.data.spans import Sentence
-from nershift.encoders.build import make_encoder
+from nershift.encoders.base import make_encoder
 from nershift.errors import SetupError
 from nershift.model import TaggingModel
 from nershift.text.counts import BOUNDARY, OutputWords

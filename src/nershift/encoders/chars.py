@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv1d, embedding_bag, pad
 
-from nershift.backend.double_backward import double_backward_wanted
+from nershift.backend.autograd import double_backward_wanted
 from nershift.config import CharsConfig
 
 

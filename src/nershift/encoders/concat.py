@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,13 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nershift.config import CharsConfig, EncoderConfig, build, to_dict
+from nershift.config import CharsConfig, EncoderConfig
 from nershift.encoders.base import Encoder, register
-from nershift.encoders.transformer import TransformerEncoder, load_pretrained
+from nershift.encoders.transformer import AND, TransformerEncoder, load_pretrained
 from nershift.text.subwords import Pieces
 from nershift.text.word_cache import Vocabulary
-
-AND = "+"  # between the names of encoders
 
 
 @register("concat", "side-by-side")
@@ -27,6 +26,9 @@ class ConcatEncoder(Encoder):
     mistakes; the head above learns whom to believe.
     """
 
+    pretrained = True
+    cuda_graph_safe = True
+
     def __init__(self, config: EncoderConfig, parts: Sequence[TransformerEncoder]) -> None:
         super().__init__()
         self.config = config
@@ -34,8 +36,8 @@ class ConcatEncoder(Encoder):
         self.size = sum(part.size for part in parts)
 
     @classmethod
-    def new(cls, config: EncoderConfig, characters: Vocabulary) -> ConcatEncoder:
-        parts = []
+    def new(cls, config: EncoderConfig, words: Counter[str]) -> ConcatEncoder:
+        parts, characters = [], Vocabulary.letters(words)
         for part in _parts(config):
             model, tokenizer = load_pretrained(part.transformer.name)
             parts.append(TransformerEncoder(part, model, tokenizer, characters))
@@ -80,20 +82,18 @@ class ConcatEncoder(Encoder):
             part.forget_beyond(limit)
 
     def describe(self) -> dict[str, Any]:
-        characters = self.encoders[0].characters.words[2:]
-        return {"kind": self.kind, "config": to_dict(self.config), "characters": characters}
+        return super().describe() | {"characters": self.encoders[0].characters.words[2:]}
 
     def save_files(self, folder: str) -> None:
         for n, part in enumerate(self.encoders):
             part.save_files(str(Path(folder, f"encoder-{n}")))
 
     @classmethod
-    def rebuild(cls, description: Mapping[str, Any], folder: str) -> ConcatEncoder:
-        config = build(EncoderConfig, description["config"], f"{folder}/model.json", saved=True)
-        parts = []
-        for n, part in enumerate(_parts(config)):
-            told = {"config": to_dict(part), "characters": description["characters"]}
-            parts.append(TransformerEncoder.rebuild(told, str(Path(folder, f"encoder-{n}"))))
+    def rebuild(cls, config: EncoderConfig, description: Mapping[str, Any], folder: str) -> ConcatEncoder:
+        parts = [
+            TransformerEncoder.rebuild(part, description, str(Path(folder, f"encoder-{n}")))
+            for n, part in enumerate(_parts(config))
+        ]
         return cls(config, parts)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,23 +11,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from nershift.backend.lookup import look_up
-from nershift.config import EncoderConfig, build, to_dict
+from nershift.backend.autograd import look_up
+from nershift.config import EncoderConfig
 from nershift.encoders.base import Encoder, register
-from nershift.encoders.birnn import bidirectional
+from nershift.encoders.birnn import bidirectional, fast_kernels
 from nershift.encoders.chars import CharCNN
 from nershift.encoders.subword_table import SubwordTable
-from nershift.encoders.words import WordTable, row_name
+from nershift.encoders.words import Words, WordTable, make_words, row_name
 from nershift.text.counts import BOUNDARY
 from nershift.text.rounding import Rounding
 from nershift.text.word_cache import Vocabulary, WordCache
-
-Words = WordTable | SubwordTable
 
 
 @register("recurrent")
 class RecurrentEncoder(Encoder):
     """``words`` holds the word vectors, ``characters`` the alphabet seen when the encoder was made."""
+
+    word_cache: WordCache
+    cuda_graph_batches = 2  # with more, padding them to one shape costs more than recording saves
+    cuda_graph_precisions = ("fp32",)
 
     def __init__(self, config: EncoderConfig, words: Words, characters: Vocabulary) -> None:
         super().__init__()
@@ -42,8 +45,19 @@ class RecurrentEncoder(Encoder):
         self.input_dropout = nn.Dropout(config.input_dropout)
         self.dropout = nn.Dropout(config.dropout)
         self.size = 2 * config.recurrent.size
-        self.rounding: Rounding | None = None
         self.forget()
+
+    @classmethod
+    def new(cls, config: EncoderConfig, words: Counter[str]) -> RecurrentEncoder:
+        return cls(config, make_words(config.words, words), Vocabulary.letters(words))
+
+    @property
+    def cuda_graph_safe(self) -> bool:
+        return isinstance(self.words, WordTable) and fast_kernels(next(self.parameters()))
+
+    @property
+    def not_exportable(self) -> str:
+        return "" if isinstance(self.words, WordTable) else "its word vectors are made of sub-words"
 
     def forget(self) -> None:
         if isinstance(self.words, SubwordTable):
@@ -71,6 +85,9 @@ class RecurrentEncoder(Encoder):
         x = self.embed(inputs["rows"], inputs["chars"], inputs["where"])
         return self.contextualise(x, inputs["lengths"])
 
+    def pad_alike(self, batches: Sequence[Mapping[str, Tensor]]) -> list[dict[str, Tensor]]:
+        return [inputs | {"lengths": inputs["mask"].sum(1)} for inputs in alike(batches)]
+
     def word_parameters(self) -> list[nn.Parameter]:
         return list(self.words.parameters())
 
@@ -84,20 +101,14 @@ class RecurrentEncoder(Encoder):
         self.forget()
 
     def describe(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "config": to_dict(self.config),
-            "words": self.words.describe(),
-            "characters": self.characters.words[2:],
-        }
+        return super().describe() | {"words": self.words.describe(), "characters": self.characters.words[2:]}
 
     def save_files(self, folder: str) -> None:
         if isinstance(self.words, SubwordTable):
             self.words.save_files(folder)
 
     @classmethod
-    def rebuild(cls, description: Mapping[str, Any], folder: str) -> RecurrentEncoder:
-        config = build(EncoderConfig, description["config"], f"{folder}/model.json", saved=True)
+    def rebuild(cls, config: EncoderConfig, description: Mapping[str, Any], folder: str) -> RecurrentEncoder:
         words: Words
         if description["words"].get("kind") == "subwords":
             words = SubwordTable.rebuild(description["words"], folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,18 +13,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nershift.backend.lookup import look_up
-from nershift.config import EncoderConfig, build, to_dict
+from nershift.backend.autograd import look_up
+from nershift.config import EncoderConfig
 from nershift.encoders.attention import padding, positions_where_the_weights_are, steady_kernels
-from nershift.encoders.base import Encoder, register
+from nershift.encoders.base import ENCODERS, Cost, Encoder, register
 from nershift.encoders.chars import CharCNN
 from nershift.errors import ConfigError, MissingExtraError
-from nershift.text.rounding import Rounding
 from nershift.text.subwords import Frame, Pieces, pad_windows
 from nershift.text.word_cache import Vocabulary, WordCache
 
 # Architectures that count positions from behind the padding id, so that as many are lost.
 _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer")
+AND = "+"  # between the names of encoders that are read side by side
 
 
 def find_encoder(name: str) -> str:
@@ -92,6 +93,11 @@ def quiet_transformers() -> Iterator[None]:
 
 @register("transformer")
 class TransformerEncoder(Encoder):
+    word_cache: WordCache
+    pretrained = True
+    cuda_graph_safe = True
+    not_exportable = ""
+
     def __init__(self, config: EncoderConfig, model: Any, tokenizer: Any, characters: Vocabulary) -> None:
         super().__init__()
         self.config, self.model, self.tokenizer, self.characters = config, model, tokenizer, characters
@@ -104,10 +110,29 @@ class TransformerEncoder(Encoder):
         unknown = self.pad if tokenizer.unk_token_id is None else tokenizer.unk_token_id
         self.room = self._room()
         self.frame = Frame(self.before, self.after, self.pad, unknown, self.room, config.transformer.overlap)
-        self.rounding: Rounding | None = None
         positions_where_the_weights_are(model)
         self._freeze()
         self.forget()
+
+    @classmethod
+    def new(cls, config: EncoderConfig, words: Counter[str]) -> Encoder:
+        name = config.transformer.name
+        if not name:
+            raise ConfigError(
+                "no encoder was named",
+                place="encoder.transformer.name",
+                expected="a local folder or a hub name",
+                fix="--set encoder.transformer.name=PATH",
+            )
+        if AND in name:
+            return ENCODERS["concat"].new(config, words)
+        model, tokenizer = load_pretrained(name)
+        return cls(config, model, tokenizer, Vocabulary.letters(words))
+
+    @classmethod
+    def cost(cls, config: EncoderConfig) -> Cost:
+        parts = config.transformer.name.count(AND) + 1
+        return Cost(seconds=5e-3, gib=4.0, gib_per_sentence=0.25, parts=parts, sequential=False)
 
     def _room(self) -> int:
         """Sub-words of words that fit a window: what the settings ask for, within what the model can take."""
@@ -190,18 +215,13 @@ class TransformerEncoder(Encoder):
             self.forget()
 
     def describe(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "config": to_dict(self.config),
-            "characters": self.characters.words[2:],
-        }
+        return super().describe() | {"characters": self.characters.words[2:]}
 
     def save_files(self, folder: str) -> None:
         self.model.config.save_pretrained(Path(folder, "encoder"))
         self.tokenizer.save_pretrained(Path(folder, "encoder"))
 
     @classmethod
-    def rebuild(cls, description: Mapping[str, Any], folder: str) -> TransformerEncoder:
-        config = build(EncoderConfig, description["config"], f"{folder}/model.json", saved=True)
+    def rebuild(cls, config: EncoderConfig, description: Mapping[str, Any], folder: str) -> TransformerEncoder:
         model, tokenizer = load_pretrained(config.transformer.name, str(Path(folder, "encoder")))
         return cls(config, model, tokenizer, Vocabulary(description["characters"]))

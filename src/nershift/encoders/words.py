@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+import os
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,8 +15,14 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from nershift.config import WordsConfig
-from nershift.text.vectors import without_digits
-from nershift.text.word_cache import Vocabulary
+from nershift.encoders.subword_table import SubwordTable
+from nershift.encoders.transformer import find_encoder
+from nershift.errors import ConfigError
+from nershift.text.subword_vectors import read_subwords
+from nershift.text.vectors import Vectors, read_vectors
+from nershift.text.word_cache import Vocabulary, without_digits
+
+log = logging.getLogger(__name__)
 
 
 def row_name(word: str, lower: bool, known: Container[str]) -> str:
@@ -104,3 +115,61 @@ class WordTable(nn.Module):
     def rebuild(cls, description: Mapping[str, Any]) -> WordTable:
         config = WordsConfig(word_dropout=description["drop"], train=description["train"])
         return cls(config, description["trained"], description["reserve"], description["size"])
+
+
+Words = WordTable | SubwordTable
+
+
+def make_words(settings: WordsConfig, words: Counter[str]) -> Words:
+    """Word vectors for a text with these words: of a file, of an encoder's sub-words, or random ones."""
+    if settings.subwords:
+        return _subwords(settings)
+    if not settings.vectors:
+        return WordTable(settings, sorted({row_name(w, settings.lower, ()) for w in words}), (), settings.size)
+    path = find_vectors(settings.vectors)
+    vectors = _vectors(path, path.stat().st_mtime_ns)
+    log.info("%s", vectors.coverage(words))
+    known = {row_name(w, settings.lower, vectors.index) for w in words}
+    if not settings.train:  # a random row that never learns would say nothing: such words are unknown
+        known = {w for w in known if vectors.find(w) is not None}
+    trained = sorted(known)
+    # With `lower`, a cased row of the file would shadow the trained row of its lower-cased form.
+    reserve = [w for w in vectors.words if w not in known and not (settings.lower and w != w.lower())]
+    reserve = reserve[: settings.extra_words]
+    table = WordTable(settings, trained, reserve, vectors.dim)
+    rows = {word: vectors.find(word) for word in trained} | {word: vectors.index[word] for word in reserve}
+    found = {word: row for word, row in rows.items() if row is not None}
+    table.fill(list(found), torch.from_numpy(vectors.matrix)[list(found.values())])
+    return table
+
+
+def _subwords(settings: WordsConfig) -> SubwordTable:
+    wrong = "encoder.words.vectors is set too" if settings.vectors else ""
+    wrong = wrong or ("encoder.words.train is true, but rows of sub-words do not learn" * settings.train)
+    if wrong:
+        raise ConfigError(
+            wrong,
+            place="encoder.words.subwords",
+            expected="one source of vectors, and train: false",
+            fix="--set encoder.words.vectors= --set encoder.words.train=false",
+        )
+    return SubwordTable.of(settings, read_subwords(find_encoder(settings.subwords), settings.size))
+
+
+def find_vectors(name: str) -> Path:
+    """A path, or the name of a file in the folder ``NERSHIFT_VECTORS`` (a config then fits every machine)."""
+    folder = os.environ.get("NERSHIFT_VECTORS", "")
+    for path in (Path(name), Path(folder, name)):
+        if path.is_file():
+            return path
+    raise ConfigError(
+        f"no file '{name}'",
+        place="encoder.words.vectors",
+        expected="a text file of word vectors (GloVe, word2vec, fastText)",
+        fix="check the path, or let NERSHIFT_VECTORS name the folder that holds the file",
+    )
+
+
+@lru_cache(maxsize=2)
+def _vectors(path: Path, changed: int) -> Vectors:
+    return read_vectors(path)

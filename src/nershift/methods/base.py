@@ -12,7 +12,7 @@ from nershift.data.corpus import Corpus
 from nershift.data.label_mapping import check_same, same_types
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Sentence, in_parts
-from nershift.encoders.build import make_encoder
+from nershift.encoders.base import make_encoder
 from nershift.errors import ConfigError, SetupError
 from nershift.heads.base import Head, make_head
 from nershift.heads.initialise import carry_rows, is_all_rows

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from nershift.data.spans import Sentence
-from nershift.text.vectors import without_digits
+from nershift.text.word_cache import without_digits
 
 UNKNOWN, BOUNDARY = 0, 1  # ids of a word outside the vocabulary, and of what lies beyond a sentence
 

@@ -1,14 +1,12 @@
-"""Word vectors from text files (GloVe, word2vec, fastText) and the rule by which a token finds its row."""
+"""Word vectors from text files (GloVe, word2vec, fastText)."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,28 +14,10 @@ import numpy.typing as npt
 from nershift.data.problems import Problem, Problems
 from nershift.errors import DataError
 from nershift.text.vector_file import VectorFile, parse_rows, write_rows
+from nershift.text.word_cache import Rule, lookup_forms
 
-Rule = Literal["exact", "lower", "digits"]
 RULES: tuple[Rule, ...] = ("exact", "lower", "digits")
 CHUNK = 8192  # rows parsed at once: large enough for numpy, small enough to hold as text
-
-_DIGIT = re.compile(r"\d")
-
-
-def without_digits(word: str) -> str:
-    """Every digit as 0: ``1996-08-28`` and ``2001-11-02`` are one word."""
-    return _DIGIT.sub("0", word)
-
-
-def lookup_forms(word: str) -> tuple[tuple[str, Rule], ...]:
-    """The forms of a word in the order in which they are looked up, each with the rule it stands for.
-
-    Example:
-        >>> [form for form, _ in lookup_forms("BA2490")]
-        ['BA2490', 'ba2490', 'BA0000', 'ba0000']
-    """
-    zeros = without_digits(word)
-    return ((word, "exact"), (word.lower(), "lower"), (zeros, "digits"), (zeros.lower(), "digits"))
 
 
 @dataclass(frozen=True)

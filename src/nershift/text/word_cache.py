@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from nershift.text.rounding import Rounding
-from nershift.text.vectors import lookup_forms
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 PAD, UNKNOWN = "<pad>", "<unknown>"
+Rule = Literal["exact", "lower", "digits"]
+_DIGIT = re.compile(r"\d")
+
+
+def without_digits(word: str) -> str:
+    """Every digit as 0: ``1996-08-28`` and ``2001-11-02`` are one word."""
+    return _DIGIT.sub("0", word)
+
+
+def lookup_forms(word: str) -> tuple[tuple[str, Rule], ...]:
+    """The forms of a word in the order in which they are looked up, each with the rule it stands for.
+
+    Example:
+        >>> [form for form, _ in lookup_forms("BA2490")]
+        ['BA2490', 'ba2490', 'BA0000', 'ba0000']
+    """
+    zeros = without_digits(word)
+    return ((word, "exact"), (word.lower(), "lower"), (zeros, "digits"), (zeros.lower(), "digits"))
 
 
 class Vocabulary:
@@ -29,6 +47,11 @@ class Vocabulary:
         self.words: list[str] = [PAD, UNKNOWN]
         self.index: dict[str, int] = {PAD: 0, UNKNOWN: 1}
         self.extend(words)
+
+    @classmethod
+    def letters(cls, words: Iterable[str]) -> Vocabulary:
+        """The letters of some words."""
+        return cls(sorted({letter for word in words for letter in word}))
 
     def __len__(self) -> int:
         return len(self.words)

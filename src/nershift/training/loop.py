@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from nershift.errors import Interrupted, NershiftError
+from nershift.errors import CheckpointError, Interrupted, NershiftError
 from nershift.model import Batch
 from nershift.storage import load_tensors, save_tensors
-from nershift.training import checkpoint
 from nershift.training.cuda_graphs import GraphRunner, suits
 from nershift.training.logger import TrainLogger
-from nershift.training.optim import make_optimizer, rate_factor, set_rate
+from nershift.training.optim import make_optimizer, optimizer_tensors, rate_factor, restore_optimizer, set_rate
 from nershift.training.processes import Processes
 from nershift.training.seeding import seed_torch
 from nershift.training.stage import TrainingStage
@@ -65,7 +64,7 @@ class Loop:
     def run(self) -> Progress:
         if self.result_path.exists():
             tensors, meta = load_tensors(self.result_path)
-            checkpoint.restore(self.stage.model, tensors, str(self.result_path))
+            restore(self.stage.model, tensors, str(self.result_path))
             self.progress = Progress(**meta)
             self.logger.lines = self.progress.lines
             return self.progress
@@ -159,7 +158,7 @@ class Loop:
         # A score of 0 says nothing yet: the later weights are the better guess, and patience has not begun.
         if score is not None and (not p.best or score > p.best):
             p.best, p.best_step, p.stale = score, p.step, 0
-            self.best = {k: v.clone() for k, v in checkpoint.trainable(self.stage.model).items()}
+            self.best = {k: v.clone() for k, v in trainable(self.stage.model).items()}
         elif score is not None:
             p.stale += 1
         entry = {"phase": self.stage.name, "step": p.step, "epoch": -(-p.step // self.stage.steps_per_epoch)}
@@ -204,8 +203,8 @@ class Loop:
                 p.best_file = f"{self.stage.name}.best-{p.best_step}.safetensors"
                 save_tensors(self.folder / p.best_file, self.best, {})
                 self._best_written = p.best_step
-            tensors = {f"model/{k}": v for k, v in checkpoint.trainable(self.stage.model).items()}
-            tensors |= {f"optimizer/{k}": v for k, v in checkpoint.optimizer_tensors(self.optimizer).items()}
+            tensors = {f"model/{k}": v for k, v in trainable(self.stage.model).items()}
+            tensors |= {f"optimizer/{k}": v for k, v in optimizer_tensors(self.optimizer).items()}
             save_tensors(self.checkpoint_path, tensors, vars(p))
             self._sweep(p.best_file)
         self.processes.wait()
@@ -224,8 +223,8 @@ class Loop:
             kind: {k.removeprefix(kind): v for k, v in tensors.items() if k.startswith(kind)}
             for kind in ("model/", "optimizer/")
         }
-        checkpoint.restore(self.stage.model, part["model/"], str(self.checkpoint_path))
-        checkpoint.restore_optimizer(self.optimizer, part["optimizer/"])
+        restore(self.stage.model, part["model/"], str(self.checkpoint_path))
+        restore_optimizer(self.optimizer, part["optimizer/"])
         self.progress = Progress(**meta)
         device = self.stage.model.device
         self._sums = {name: torch.tensor(value, device=device) for name, value in self.progress.sums.items()}
@@ -237,10 +236,37 @@ class Loop:
 
     def _finish(self) -> None:
         if self.best is not None:
-            checkpoint.restore(self.stage.model, self.best, self.stage.name)
+            restore(self.stage.model, self.best, self.stage.name)
         self.progress.finished, self.progress.sums = True, {}
         if self.processes.main:
-            save_tensors(self.result_path, checkpoint.trainable(self.stage.model), vars(self.progress))
+            save_tensors(self.result_path, trainable(self.stage.model), vars(self.progress))
             self.checkpoint_path.unlink(missing_ok=True)
             self._sweep("")
         self.processes.wait()
+
+
+def trainable(model: nn.Module) -> dict[str, Tensor]:
+    """The parameters that training can change; the rest is rebuilt from config and data."""
+    return {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
+
+
+@torch.no_grad()
+def restore(model: nn.Module, tensors: Mapping[str, Tensor], place: str) -> None:
+    """Copy saved values into the parameters they were saved from; names and shapes must agree."""
+    parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    if set(parameters) != set(tensors):
+        odd = sorted(set(parameters) ^ set(tensors))
+        raise CheckpointError(
+            f"its parameters differ from the model's, e.g. {odd[0]}",
+            place=place,
+            fix="resume with the same data and settings, or choose another --out",
+        )
+    for name, value in tensors.items():
+        if parameters[name].shape != value.shape:
+            raise CheckpointError(
+                f"{name} has shape {tuple(value.shape)}",
+                place=place,
+                expected=f"{tuple(parameters[name].shape)}",
+                fix="resume with the same data and settings, or choose another --out",
+            )
+        parameters[name].copy_(value)

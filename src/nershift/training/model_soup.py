@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nershift.training import checkpoint
-from nershift.training.loop import Loop, Progress
+from nershift.training.loop import Loop, Progress, restore, trainable
 from nershift.training.seeding import number
 from nershift.training.stage import TrainingStage
 
@@ -90,9 +89,9 @@ def choose(scores: Mapping[str, float], average: Callable[[Sequence[str]], float
 
 
 def _weights(stage: TrainingStage) -> dict[str, Tensor]:
-    return {name: p.cpu().clone() for name, p in checkpoint.trainable(stage.model).items()}
+    return {name: p.cpu().clone() for name, p in trainable(stage.model).items()}
 
 
 def _put(stage: TrainingStage, weights: Sequence[Mapping[str, Tensor]]) -> None:
     mean = {name: torch.stack([one[name] for one in weights]).mean(0) for name in weights[0]}
-    checkpoint.restore(stage.model, mean, "average")
+    restore(stage.model, mean, "average")

@@ -8,7 +8,7 @@ import torch
 from nershift.config import EncoderConfig, build
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Sentence
-from nershift.encoders.build import make_encoder
+from nershift.encoders.base import make_encoder
 from nershift.encoders.recurrent import RecurrentEncoder
 from nershift.heads.base import make_head
 from nershift.methods.crosslm.lm_features import LMFeatureEncoder

@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nershift.backend.double_backward import double_backward
+from nershift.backend.autograd import double_backward
 from nershift.data.labels import LabelSpace
 from nershift.data.schemes import SCHEMES, Scheme
 from nershift.data.spans import Span
 from nershift.heads.crf.head import CRFHead
 from nershift.methods.datnet.crf_view import CRFView
 from nershift.storage import load_tensors, save_tensors
-from nershift.training.checkpoint import trainable
+from nershift.training.loop import trainable
 
 SIZE = 6
 MASK = torch.arange(5) < torch.tensor([5, 1, 3, 0])[:, None]  # [4, 5]

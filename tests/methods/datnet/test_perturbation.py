@@ -7,7 +7,7 @@ import torch
 
 from nershift.config import EncoderConfig, build
 from nershift.data.spans import Sentence
-from nershift.encoders.build import make_encoder
+from nershift.encoders.base import make_encoder
 from nershift.encoders.recurrent import RecurrentEncoder
 from nershift.methods.datnet.perturbation import Features, Perturbation, fgm
 

@@ -9,8 +9,8 @@ import torch
 from nershift.config import EncoderConfig, WordsConfig, build
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Sentence
-from nershift.encoders.build import make_words
 from nershift.encoders.recurrent import RecurrentEncoder
+from nershift.encoders.words import make_words
 from nershift.heads.base import make_head
 from nershift.methods.datnet.shared_private import SharedPrivateEncoder, make_pair, shared_part, shared_size
 from nershift.model import TaggingModel

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from nershift.config import EncoderConfig, build
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Sentence
-from nershift.encoders.build import make_encoder
+from nershift.encoders.base import make_encoder
 from nershift.heads.base import make_head
 from nershift.methods.metacross.batched_adaptation import adapter, changes
 from nershift.methods.metacross.batched_adaptation.adapter import (

@@ -11,8 +11,7 @@ from nershift.data.labels import LabelSpace
 from nershift.heads.softmax import SoftmaxHead
 from nershift.methods.metacross.batched_adaptation.step_rule import StepRule
 from nershift.methods.metacross.token_loss import mean_and_max, token_losses
-from nershift.training.bert_adam import BertAdam
-from nershift.training.optim import make_optimizer
+from nershift.training.optim import BertAdam, make_optimizer
 
 RULES = [
     StepRule("sgd", 0.1),

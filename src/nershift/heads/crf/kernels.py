@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nershift.backend.gpu_kernel import GpuKernel
+from nershift.backend.device import GpuKernel
 from nershift.errors import SetupError
 from nershift.heads.crf import on_cpu
 
@@ -108,7 +108,7 @@ class _Attach(torch.autograd.Function):
             raise SetupError(
                 "the fast CRF loss has no second derivative",
                 expected="create_graph=False",
-                fix="compute the loss within nershift.backend.double_backward.double_backward()",
+                fix="compute the loss within nershift.backend.autograd.double_backward()",
             )
         return (*(g.to(d) for g, d in zip(ctx.pull(grad), ctx.dtypes, strict=True)), None, None)
 

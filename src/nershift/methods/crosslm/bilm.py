@@ -12,7 +12,7 @@ from torch import Tensor
 from nershift.config import EncoderConfig
 from nershift.data.raw import Joined
 from nershift.data.spans import Sentence
-from nershift.encoders.build import make_encoder
+from nershift.encoders.base import make_encoder
 from nershift.encoders.recurrent import RecurrentEncoder
 from nershift.errors import SetupError
 from nershift.methods.base import TARGET, register

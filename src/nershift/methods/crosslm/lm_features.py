@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,9 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nershift.config import EncoderConfig
+from nershift.config import EncoderConfig, build
 from nershift.encoders.base import register
-from nershift.encoders.recurrent import RecurrentEncoder, Words
+from nershift.encoders.recurrent import RecurrentEncoder
+from nershift.encoders.words import Words
+from nershift.errors import ConfigError
 from nershift.text.word_cache import Vocabulary
 
 Item = tuple[np.ndarray, np.ndarray]
@@ -24,6 +27,8 @@ class LMFeatureEncoder(RecurrentEncoder):
     The language model has words and letters of its own and does not learn.
     """
 
+    not_exportable = "it reads the states of a second encoder, a language model"
+
     def __init__(self, config: EncoderConfig, words: Words, characters: Vocabulary, lm: RecurrentEncoder) -> None:
         super().__init__(config, words, characters)
         self.lm = lm.requires_grad_(False)
@@ -35,6 +40,10 @@ class LMFeatureEncoder(RecurrentEncoder):
             batch_first=True,
             bidirectional=True,
         )
+
+    @classmethod
+    def new(cls, config: EncoderConfig, words: Counter[str]) -> LMFeatureEncoder:
+        raise ConfigError("method 'bilm' makes it", place="config.encoder.kind", expected="recurrent | transformer")
 
     @classmethod
     def over(cls, plain: RecurrentEncoder, lm: RecurrentEncoder) -> LMFeatureEncoder:
@@ -71,6 +80,7 @@ class LMFeatureEncoder(RecurrentEncoder):
         return super().describe() | {"lm": self.lm.describe()}
 
     @classmethod
-    def rebuild(cls, description: Mapping[str, Any], folder: str) -> LMFeatureEncoder:
-        plain = RecurrentEncoder.rebuild(description, folder)
-        return cls.over(plain, RecurrentEncoder.rebuild(description["lm"], folder))
+    def rebuild(cls, config: EncoderConfig, description: Mapping[str, Any], folder: str) -> LMFeatureEncoder:
+        plain = RecurrentEncoder.rebuild(config, description, folder)
+        lm = build(EncoderConfig, description["lm"]["config"], f"{folder}/model.json", saved=True)
+        return cls.over(plain, RecurrentEncoder.rebuild(lm, description["lm"], folder))

@@ -13,7 +13,7 @@ from nershift.config import WordsConfig, build, merge, to_dict
 from nershift.data.label_mapping import check_same
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Sentence
-from nershift.encoders.build import make_recurrent
+from nershift.encoders.recurrent import RecurrentEncoder
 from nershift.errors import ConfigError, SetupError
 from nershift.heads.base import Head
 from nershift.methods.base import TARGET, Method, register
@@ -107,7 +107,7 @@ class DATNetBase(Method):
         target = _words(self.target.train)
         if variant == "base":
             seed_torch(seed, "encoder")
-            encoder = make_recurrent(config, target)
+            encoder = RecurrentEncoder.new(config, target)
             return DATNetModel(encoder, self.new_head(self.target_space, encoder.size, TARGET))
         if variant == "P":
             config = dataclasses.replace(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nershift.backend.lookup import look_up
+from nershift.backend.autograd import look_up
 from nershift.encoders.chars import CharCNN
 from nershift.encoders.recurrent import RecurrentEncoder
 

@@ -10,8 +10,8 @@ from torch import Tensor
 from nershift.config import EncoderConfig, WordsConfig
 from nershift.encoders.base import register
 from nershift.encoders.birnn import bidirectional
-from nershift.encoders.build import make_words
-from nershift.encoders.recurrent import RecurrentEncoder, Words
+from nershift.encoders.recurrent import RecurrentEncoder
+from nershift.encoders.words import Words, make_words
 from nershift.errors import ConfigError
 from nershift.text.word_cache import Vocabulary
 

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.functional import linear
 
-from nershift.backend.lookup import look_up
+from nershift.backend.autograd import look_up
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Span
 from nershift.heads.base import Head, cut, register, widened

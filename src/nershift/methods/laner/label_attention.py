@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nershift.backend.lookup import look_up
+from nershift.backend.autograd import look_up
 
 _BLOCK = 4  # positions at a time: no later label is looked at, and what is looked at stays in the cache
 _BLOCK_CUDA = 64  # there launches cost more than arithmetic

@@ -22,8 +22,8 @@ from torch.nn import functional
 from torch.nn.functional import linear
 from torch.nn.utils.rnn import PackedSequence
 
-from nershift.backend.gpu_kernel import GpuKernel
-from nershift.backend.lookup import look_up
+from nershift.backend.autograd import look_up
+from nershift.backend.device import GpuKernel
 from nershift.methods.laner.fast.walks import merged_walks, walk
 
 WIDEST = 128  # units of a label for which the GPU kernel pays: larger weights fit no shared memory

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from nershift.backend.double_backward import double_backward
+from nershift.backend.autograd import double_backward
 from nershift.methods.metaner.iteration import Iteration, full_precision, gradients, total
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from nershift.backend.gpu_kernel import GpuKernel
+from nershift.backend.device import GpuKernel
 
 NONE = float("-inf")
 _carry = GpuKernel(

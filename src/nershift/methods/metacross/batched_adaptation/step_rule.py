@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from nershift.training.bert_adam import BETAS, EPS, BertAdam, clip_factor
+from nershift.training.optim import BETAS, EPS, BertAdam, clip_factor
 
 RuleKind = Literal["adam", "released", "sgd"]
 _ADAM_EPS = 1e-8

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nershift.text.windows import windows
+from nershift.text.subwords import windows
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=80), st.integers(1, 20), st.integers(0, 25))
