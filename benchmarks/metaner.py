@@ -23,7 +23,7 @@ from nershift.config import build
 from nershift.data.builtin import builtin_corpus
 from nershift.data.corpus import Corpus
 from nershift.methods.base import Setup
-from nershift.methods.metaner.method import MetaNER, MetaNEROptions
+from nershift.methods.metaner.method import MetaNER
 from nershift.model import TaggingModel
 from nershift.run import resolve
 from nershift.training.stage import TrainingStage
@@ -80,7 +80,7 @@ class WideMetaNER(MetaNER):
 
 def make_stage(sources: list[Corpus], options: argparse.Namespace, **settings: Any) -> TrainingStage:
     config = resolve("metaner", {"device": options.device, "options": settings})
-    method = WideMetaNER(Setup(config, build(MetaNEROptions, config.options), sources=tuple(sources)))
+    method = WideMetaNER(Setup(config, build(MetaNER.Options, config.options), sources=tuple(sources)))
     method.words = options.words
     stage = method.pretrain()
     stage.model.to(options.device).train()

@@ -33,7 +33,7 @@ from nershift.data.spans import Sentence
 from nershift.evaluation.metrics import score
 from nershift.labelling.choose import DIVERSITY, choose
 from nershift.methods.base import Setup
-from nershift.methods.target_only import InDomain
+from nershift.methods.target_only import TargetOnly
 from nershift.run import resolve
 from nershift.sampling.subsets import subset
 from nershift.tagger.tagger import Tagger
@@ -139,7 +139,7 @@ def fit(corpus: Corpus, labelled: Sequence[Sentence], seed: int, options: argpar
         "train": {"epochs": options.steps, "max_steps": options.steps, "batch_size": 16, "lr": 2e-3},
     }
     target = Corpus(corpus.name, {"train": tuple(labelled)})
-    task = InDomain(Setup(resolve("target_only", settings, seed), target=target, types=corpus.types))
+    task = TargetOnly(Setup(resolve("target_only", settings, seed), target=target, types=corpus.types))
     stage = task.train(None)
     with tempfile.TemporaryDirectory() as folder, Processes(options.device) as processes:
         stage.model.to(processes.device)

@@ -88,7 +88,7 @@ class Ours:
 
     def __init__(self, corpus: Any, seed: int, vectors: str) -> None:
         from nershift.methods.base import Setup
-        from nershift.methods.target_only import InDomain
+        from nershift.methods.target_only import TargetOnly
         from nershift.run import resolve
 
         settings = {
@@ -97,7 +97,7 @@ class Ours:
             "train": {"epochs": 10_000, "checkpoint_seconds": 1e9},
         }
         self.config = resolve("target_only", settings, seed)
-        self.task = InDomain(Setup(self.config, target=corpus, types=corpus.types))
+        self.task = TargetOnly(Setup(self.config, target=corpus, types=corpus.types))
         self.model = self.task.prepare_target(None)
         self.corpus, self.words, self.spent, self.epochs = corpus, 0, 0.0, 0.0
 

@@ -96,7 +96,7 @@ def test_all_methods_of_the_table_train_the_same_model() -> None:
         assert config.pretrain == configs["metaner"].pretrain, name
     model = configs["metaner"]
     assert (model.encoder.words.size, model.encoder.recurrent.size, model.encoder.dropout) == (300, 128, 0.5)
-    assert (model.pretrain.lr, model.options["inner_rate"], model.options["weight"]) == (1e-3, 1e-4, 0.8)
+    assert (model.pretrain.lr, model.options["inner_lr"], model.options["adversary_weight"]) == (1e-3, 1e-4, 0.8)
 
 
 def test_methods_say_where_they_come_from() -> None:

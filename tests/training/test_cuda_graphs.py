@@ -17,7 +17,7 @@ from nershift.encoders.base import make_encoder
 from nershift.encoders.birnn import _turns_there, turns
 from nershift.heads.base import make_head
 from nershift.methods.datnet.stage import DATNetStage
-from nershift.methods.metaner.method import MetaStage
+from nershift.methods.metaner.step import MetaStage
 from nershift.model import Batch, TaggingModel
 from nershift.storage import load_tensors
 from nershift.text.rounding import Rounding

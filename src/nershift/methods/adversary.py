@@ -1,12 +1,17 @@
-"""Gradient reversal and a discriminator that tells domains apart from encoder states."""
+"""Domain-adversarial training: gradient reversal, a domain discriminator, and the training stage with both."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from nershift.model import Batch, TaggingModel
+from nershift.training.seeding import seed_torch
+from nershift.training.stage import Backward, TrainingStage, joint_epoch
 
 
 class _Reverse(torch.autograd.Function):
@@ -21,7 +26,7 @@ class _Reverse(torch.autograd.Function):
 
 
 def reverse(x: Tensor, factor: float = 1.0) -> Tensor:
-    """The same values, whose gradient is multiplied by ``-factor`` on its way back.
+    """Gradient reversal layer: returns ``x``; the backward pass multiplies its gradient by ``-factor``.
 
     Example:
         >>> x = torch.ones(2, requires_grad=True)
@@ -34,7 +39,7 @@ def reverse(x: Tensor, factor: float = 1.0) -> Tensor:
 
 
 class AttentionPool(nn.Module):
-    """One vector a sentence: the mean of its states, weighted by ``softmax(tanh(h · P + p))`` (eqs. 9-10)."""
+    """One vector per sentence: its states averaged with weights ``softmax(tanh(h · P + p))`` (MetaNER eqs. 9-10)."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -42,7 +47,7 @@ class AttentionPool(nn.Module):
         self.bias = nn.Parameter(torch.zeros(()))
 
     def weights(self, states: Tensor, mask: Tensor) -> Tensor:
-        """``[B, L]``, summing to one over the tokens of each sentence; exactly zero under padding."""
+        """``[B, L]``: sums to one over the tokens of each sentence, exactly zero on padding."""
         scores = torch.tanh(states @ self.vector + self.bias)  # [B, L]
         return torch.softmax(scores.masked_fill(~mask, float("-inf")), 1)
 
@@ -51,10 +56,10 @@ class AttentionPool(nn.Module):
 
 
 class Discriminator(nn.Module):
-    """From states ``[B, L, size]`` to scores of ``domains`` classes, ``[B, domains]`` (γ; MetaNER eqs. 9-11).
+    """From states ``[B, L, size]`` to the scores of ``domains`` classes, ``[B, domains]`` (γ; MetaNER eqs. 9-11).
 
-    It always learns to tell domains apart; whoever wants the encoder to learn the opposite reverses the
-    gradient of the states handed in. The hidden layer is smooth, for second-order gradients pass through it.
+    It always learns to tell domains apart. To train an encoder against it, pass it reversed states (:func:`reverse`).
+    The hidden layer is smooth because second-order gradients pass through it.
     """
 
     def __init__(self, size: int, domains: int, hidden: int = 100) -> None:
@@ -67,6 +72,45 @@ class Discriminator(nn.Module):
         return scores
 
     def loss(self, states: Tensor, mask: Tensor, domain: int) -> Tensor:
-        """Mean cross-entropy of sentences that all come from ``domain`` (eq. 13)."""
+        """Mean cross-entropy of sentences that all come from ``domain`` (MetaNER eq. 13)."""
         scores = self(states, mask)
         return functional.cross_entropy(scores, scores.new_full((len(scores),), domain, dtype=torch.long))
+
+
+def add_discriminator(model: TaggingModel, domains: int, hidden: int, seed: int) -> Discriminator:
+    """Give the model a discriminator of ``domains`` domains, trained with it but not saved with the tagger."""
+    seed_torch(seed, "discriminator")
+    discriminator = Discriminator(model.encoder.size, domains, hidden)
+    model.extras["discriminator"] = discriminator
+    return discriminator
+
+
+class AdversarialStage(TrainingStage):
+    """One batch of every domain per step: the encoder descends on ``L_tr - λ L_dis``, the discriminator on ``L_dis``.
+
+    Samplers are the domains, in their order. Batches without labels train the adversary alone.
+
+    Args:
+        discriminator: None trains without an adversary.
+        weight: λ.
+    """
+
+    recordable = True
+
+    def __init__(self, *args: Any, discriminator: Discriminator | None, weight: float, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.discriminator, self.weight = discriminator, weight
+        self.domains = {name: number for number, name in enumerate(self.samplers)}
+        self.steps_per_epoch = joint_epoch(self.samplers)
+
+    def gradients(self, batches: Mapping[str, Batch], backward: Backward) -> dict[str, Tensor]:
+        tagging, domain = list[Tensor](), list[Tensor]()
+        for name, batch in batches.items():
+            states = self.model.states(batch)
+            if batch.tags is not None:
+                tagging.append(self.model.loss(batch, states))
+            if self.discriminator is not None:
+                domain.append(self.discriminator.loss(reverse(states, self.weight), batch.mask, self.domains[name]))
+        backward(torch.stack([*tagging, *domain]).sum())
+        logged = {"loss": torch.stack(tagging).mean()}
+        return logged | ({"domain_loss": torch.stack(domain).mean()} if domain else {})

@@ -1,4 +1,4 @@
-"""Sources and target poured into one training set."""
+"""Sources and target merged into one training set."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ class Aggregate(Method):
         pooled = [*self.target.train, *(s for c in sources for s in c.train)]
         model = self.new_model(pooled, {TARGET: LabelSpace.of(types, self.config.head.scheme)})
         sampler = self.sampler(model, TARGET, pooled, self.config.train)
-        judges = [self.target] if self.target.train else sources
-        dev = [(TARGET, c.splits.get("dev", ())) for c in judges]
+        selected_on = [self.target] if self.target.train else sources
+        dev = [(TARGET, c.splits.get("dev", ())) for c in selected_on]
         return TrainingStage("train", model, self.config.train, {TARGET: sampler}, self.config.seed, dev)

@@ -1,4 +1,4 @@
-"""Train on the sources, then go on with the target: the baseline every transfer method is measured against."""
+"""Train on the sources, then continue on the target: the baseline for every transfer method."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nershift.training.stage import TrainingStage
 
 @register("finetune")
 class FineTune(Method):
-    summary = "source domains first (a head for each label space), then the target"
+    summary = "source domains first (one head per label space), then the target"
     paper = "MetaNER §5.1.1 (FineTuning)"
     presets = PRESETS
     min_sources = 1

@@ -1,18 +1,18 @@
-"""Every domain a task: one encoder and a head each, trained together."""
+"""Multi-task learning: one encoder and a head per corpus, trained together."""
 
 from __future__ import annotations
 
 from nershift.methods.base import TARGET, Method, labels_of, register
 from nershift.methods.presets import PRESETS
 from nershift.model import TaggingModel
-from nershift.training.stage import TrainingStage
+from nershift.training.stage import TrainingStage, joint_epoch
 
 
 @register("multitask")
 class MultiTask(Method):
-    """A step adds up the losses of one batch of every domain: a small target is seen as often as the rest."""
+    """A step sums the losses of one batch of every corpus, so a small target is seen as often as the others."""
 
-    summary = "sources and target together: a shared encoder, a head for each corpus"
+    summary = "sources and target together: a shared encoder, one head per corpus"
     paper = "MetaNER §5.1.1 (MultiTask)"
     presets = PRESETS
     min_sources = 1
@@ -25,8 +25,7 @@ class MultiTask(Method):
         samplers = {TARGET: self.sampler(model, TARGET, self.target.train, config)}
         samplers |= {key: self.sampler(model, key, labels_of(c), config) for key, c in sources.items()}
         dev = [(TARGET, self.target.splits.get("dev", ()))]
-        # An epoch is as many sentences as there are, whatever corpus they come from.
-        steps = -(-sum(sampler.per_epoch for sampler in samplers.values()) // len(samplers))
+        steps = joint_epoch(samplers)
         return TrainingStage("train", model, config, samplers, self.config.seed, dev, steps_per_epoch=steps)
 
     def finish(self, model: TaggingModel) -> TaggingModel:

@@ -1,12 +1,17 @@
-"""The settings of MetaNER §5.1.2 and CrossLM §4.1: all methods of a paper's tables train the same model."""
+"""Presets of two papers: all methods of a paper's tables train the same model in the same way.
+
+A preset is a block of settings, nested as in ``config.yaml``, that overrides the defaults; the user's settings override
+the preset. ``Method.presets`` maps names to presets. Every method has one called ``paper``, which is used unless
+``preset: NAME`` asks for another.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-# "Decay rate 0.09" is all the paper says of its schedule; read here as ρ of lr / (1 + ρ · epoch).
-# Batch size and the number of epochs are not in the paper.
-_TRAINING: dict[str, Any] = {
+# MetaNER §5.1.2. Of its schedule the paper only says "decay rate 0.09", read here as ρ of lr / (1 + ρ · epoch). Batch
+# size and number of epochs are not in the paper.
+_METANER_TRAINING: dict[str, Any] = {
     "optimizer": "adam",
     "lr": 1e-3,
     "weight_decay": 1e-6,
@@ -25,12 +30,12 @@ METANER: dict[str, Any] = {
         "dropout": 0.5,
     },
     "head": {"kind": "crf", "scheme": "BIOES"},
-    "pretrain": _TRAINING,
-    "train": _TRAINING,
+    "pretrain": _METANER_TRAINING,
+    "train": _METANER_TRAINING,
 }
 
-# CrossLM builds on NCRF++ and changes its batch size; what its §4.1 does not say is NCRF++'s default.
-_JOINT: dict[str, Any] = {
+# CrossLM §4.1. It builds on NCRF++ and changes its batch size; where the paper is silent, NCRF++'s defaults apply.
+_CROSSLM_TRAINING: dict[str, Any] = {
     "optimizer": "sgd",
     "lr": 0.015,
     "momentum": 0.0,
@@ -52,10 +57,10 @@ CROSSLM: dict[str, Any] = {
         "dropout": 0.5,
     },
     "head": {"kind": "crf", "scheme": "BIOES"},
-    "pretrain": _JOINT,
-    "train": _JOINT,
+    "pretrain": _CROSSLM_TRAINING,
+    "train": _CROSSLM_TRAINING,
 }
-# "RMSprop with a learning rate of 0.001 is used for our single task model."
+# CrossLM §4.1: "RMSprop with a learning rate of 0.001 is used for our single task model."
 SINGLE_TASK: dict[str, Any] = {"optimizer": "rmsprop", "lr": 1e-3, "schedule": "constant"}
 
-PRESETS = {"paper": METANER, "crosslm": CROSSLM}
+PRESETS = {"paper": METANER, "crosslm": CROSSLM}  # of the baselines that both papers compare with

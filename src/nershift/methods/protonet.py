@@ -1,4 +1,4 @@
-"""Prototypes of single tokens: few-shot classification in which a tag is the mean of its tokens' states."""
+"""Prototypical network on single tokens: the prototype of a tag is the mean state of the tokens that carry it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nershift.config import merge
 from nershift.data.labels import LabelSpace
-from nershift.heads.base import Head, make_head
+from nershift.heads.base import Head
 from nershift.heads.prototype import PrototypeHead
 from nershift.methods.base import TARGET, Method, register
 from nershift.methods.presets import METANER
@@ -18,23 +18,24 @@ from nershift.training.sampler import BatchSampler
 from nershift.training.seeding import seed_torch
 from nershift.training.stage import MixedStage, TrainingStage
 
-_PRESETS = {"paper": merge(METANER, {"head": {"kind": "softmax", "scheme": "BIO"}})}
-
-
-class _SourceEpisodes(MixedStage):
-    def validate(self) -> float | None:
-        settle(self.model, list(self.samplers.values()))
-        return super().validate()
+# BIO, not BIOES: few labels rarely have tokens for every tag of BIOES, and a prototype needs some.
+_PRESETS = {"paper": merge(METANER, {"head": {"kind": "prototypes", "scheme": "BIO"}})}
 
 
 class _TargetEpisodes(TrainingStage):
+    """Scored on dev with the prototypes of the whole training set."""
+
     def validate(self) -> float | None:
         settle(self.model, list(self.samplers.values()))
         return super().validate()
 
 
+class _SourceEpisodes(_TargetEpisodes, MixedStage):
+    pass
+
+
 def settle(model: TaggingModel, samplers: list[BatchSampler]) -> None:
-    """Fix the prototypes of each head to the means over all sentences of its samplers."""
+    """Set the prototypes of each head to the means over all sentences of its samplers."""
 
     def support(key: str) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         for sampler in samplers:
@@ -53,11 +54,8 @@ def settle(model: TaggingModel, samplers: list[BatchSampler]) -> None:
 
 
 @register("protonet", "wpz")
-class Wpz(Method):
-    """Each batch is an episode: one half of it is told from the prototypes of the other.
-
-    Prototypes need tokens, and the parts of BIOES names are rare in few labels; hence BIO tags.
-    """
+class ProtoNet(Method):
+    """Each batch is an episode: the prototypes of one half classify the tokens of the other half."""
 
     summary = "prototypes of single tokens, learned in episodes on the sources, then on the target"
     paper = "MetaNER §5.1.1 (WPZ; Fritzler et al. 2019)"
@@ -65,8 +63,9 @@ class Wpz(Method):
     min_sources = 1
 
     def new_head(self, space: LabelSpace, size: int, key: str) -> Head:
+        """A prototype head, whatever ``head.kind`` is."""
         seed_torch(self.config.seed, "decoder", key)
-        return make_head("prototypes", space, size)
+        return PrototypeHead(space, size)
 
     def pretrain(self) -> TrainingStage:
         model, config = self.source_model(), self.config.pretrain
@@ -74,14 +73,14 @@ class Wpz(Method):
         return _SourceEpisodes("pretrain", model, config, samplers, self.config.seed, self.source_dev())
 
     def prepare_target(self, start: TaggingModel | None) -> TaggingModel:
-        """A new head starts from what the sources' heads have learned of ``O``."""
-        before = start.named_heads() if start is not None else []
-        found = [d.outside.detach() for _, d in before if isinstance(d, PrototypeHead)]
+        """A new head starts with the mean of what the sources' heads learned for ``O``."""
+        heads = start.named_heads() if start is not None else []
+        outside = [head.outside.detach() for _, head in heads if isinstance(head, PrototypeHead)]
         model = super().prepare_target(start)
         head = model.head(TARGET)
-        if found and isinstance(head, PrototypeHead):
+        if outside and isinstance(head, PrototypeHead):
             with torch.no_grad():
-                head.outside.copy_(torch.stack(found).mean(0))
+                head.outside.copy_(torch.stack(outside).mean(0))
         return model
 
     def train(self, start: TaggingModel | None) -> TrainingStage:

@@ -1,4 +1,4 @@
-"""Source training alone, applied to the target as it is: what domain shift costs."""
+"""Train on the sources only and tag the target: shows the cost of domain shift."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nershift.training.stage import TrainingStage
 
 
 class ZeroShot(Method):
-    """A method that never trains on the target: the head of the sources is used on it."""
+    """A method without target labels: the head of the sources tags the target."""
 
     min_sources = 1
     uses_target_labels = False
@@ -18,13 +18,13 @@ class ZeroShot(Method):
     def check(self) -> None:
         super().check()
         if self.setup.pretrained:
-            return  # `finish` looks at the heads of the folder
+            return  # `finish` checks the heads of the folder
         if not self.homogeneous:
             spaces = "; ".join(f"{c.name}: {', '.join(c.types)}" for c in self.setup.sources)
             raise SetupError(
                 f"method '{self.name}' was given sources with different entity types ({spaces})",
                 place="--source",
-                expected="one set of types in all sources, since one head has to serve all",
+                expected="one set of types in all sources, since they share one head",
                 fix="rename or drop types with a label map, or use a method that trains on the target",
             )
         self._check_types(self.source_space(self.setup.sources[0]).types)
@@ -34,7 +34,7 @@ class ZeroShot(Method):
         missing = [t for t in wanted if t not in known]
         if missing:
             raise SetupError(
-                f"method '{self.name}' was given a target with types its sources lack: {', '.join(missing)}",
+                f"method '{self.name}' was given a target with types that its sources lack: {', '.join(missing)}",
                 place="--target",
                 expected=f"types among those of the sources: {', '.join(known)}",
                 fix="rename them with a label map, or use a method that trains on the target",
@@ -44,7 +44,7 @@ class ZeroShot(Method):
         heads = [d for _, d in model.named_heads()]
         if len(heads) > 1:
             raise SetupError(
-                f"method '{self.name}' was given a model with {len(heads)} heads, one for each source",
+                f"method '{self.name}' was given a model with {len(heads)} heads, one per source",
                 place="--from",
                 expected="a model whose sources all had one set of entity types",
                 fix="use a method that trains on the target",
@@ -54,8 +54,8 @@ class ZeroShot(Method):
 
 
 @register("source_only", "d_shift")
-class DShift(ZeroShot):
-    summary = "trained on the sources, used on the target as it is (no target labels)"
+class SourceOnly(ZeroShot):
+    summary = "trained on the sources, then tags the target as it is (no target labels)"
     paper = "MetaNER §5.1.1 (D-Shift)"
     presets = PRESETS
 

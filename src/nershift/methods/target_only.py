@@ -1,4 +1,4 @@
-"""Training on the labelled target sentences alone: what every transfer method has to beat."""
+"""Train on the labelled target sentences only: what every transfer method has to beat."""
 
 from __future__ import annotations
 

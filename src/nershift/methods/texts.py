@@ -1,4 +1,4 @@
-"""Methods that learn from the unlabelled text of domains: which text belongs to which domain."""
+"""For methods that learn from unlabelled text: which text belongs to which domain."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nershift.data.spans import Sentence
 from nershift.errors import SetupError, nearest
 from nershift.methods.base import TARGET, Method
 
-SOURCE = "source"  # what raw text of the only source may be called
+SOURCE = "source"  # raw text may have this name if there is only one source
 
 
 def domain_name(source: Corpus) -> str:
@@ -18,22 +18,22 @@ def domain_name(source: Corpus) -> str:
 
 
 class TextMethod(Method):
-    """Domains are the sources and the target. Nothing of the target's dev and test splits is read."""
+    """The domains are the sources and the target. The target's dev and test splits are never read."""
 
     @property
     def labelled(self) -> tuple[Sentence, ...]:
-        """The target's labelled sentences, if there are any."""
+        """The target's labelled sentences; empty without any."""
         return self.target.splits.get("train", ())
 
     def texts(self) -> dict[str, Sequence[Sentence]]:
-        """Text by domain: raw text where there is any, else the labelled sentences without their labels."""
+        """Text by domain: its raw text if there is any, otherwise its training sentences."""
         corpora = {domain_name(c): c for c in self.setup.sources} | {TARGET: self.target}
-        found: dict[str, Sequence[Sentence]] = {
+        texts: dict[str, Sequence[Sentence]] = {
             domain: c.splits.get("raw") or c.splits.get("train", ()) for domain, c in corpora.items()
         }
         for name, text in self.setup.raw.items():
-            found[self._domain_of(name)] = text
-        return {domain: text for domain, text in found.items() if len(text)}
+            texts[self._domain_of(name)] = text
+        return {domain: text for domain, text in texts.items() if len(text)}
 
     def _domain_of(self, name: str) -> str:
         sources = {c.name: domain_name(c) for c in self.setup.sources}
@@ -45,18 +45,18 @@ class TextMethod(Method):
             return next(iter(sources.values()), SOURCE)
         known = [TARGET, *([SOURCE] if len(sources) < 2 else []), *sources]
         raise SetupError(
-            f"raw text was given for '{name}', which is no domain of this run{nearest(name, known)}",
+            f"raw text was given for '{name}', which is not a domain of this run{nearest(name, known)}",
             place="--raw",
             expected=f"one of: {', '.join(known)}",
         )
 
     def check_source_head(self) -> None:
-        """Without target labels, one head of the sources has to serve."""
+        """Refuse sources without one common head, which a target without labels needs."""
         sources = self.setup.sources
         if not sources or not self.homogeneous:
-            found = "each of the sources has its own types" if sources else "there are no sources"
+            reason = "the sources differ in types" if sources else "there are no sources"
             raise SetupError(
-                f"without target labels, the head of the sources has to serve, and {found}",
+                f"without target labels the head of the sources must tag the target, but {reason}",
                 place="--source",
                 expected="sources with one set of entity types",
                 fix="rename or drop types with a label map, or label some target sentences",

@@ -148,3 +148,8 @@ class MixedStage(TrainingStage):
             self._epoch, self._order = epoch, turns
         name, k = self._order[at]
         return {name: self.samplers[name].batch(k, rank, world)}
+
+
+def joint_epoch(samplers: Mapping[str, BatchSampler]) -> int:
+    """Steps in an epoch if each step takes one batch from every sampler: as many sentences as there are in all."""
+    return math.ceil(sum(sampler.per_epoch for sampler in samplers.values()) / len(samplers))

@@ -21,7 +21,7 @@ from nershift.encoders.recurrent import RecurrentEncoder
 from nershift.errors import ConfigError, Interrupted, SetupError
 from nershift.methods.crosslm.generated import LSTMGenerator
 from nershift.methods.crosslm.sampled_softmax import SampledSoftmax, language_model_loss
-from nershift.methods.selftrain import surest
+from nershift.methods.selftrain import most_confident
 from nershift.run import resolve, transfer
 from nershift.training.logger import TrainLogger
 from nershift.training.loop import Loop
@@ -254,13 +254,13 @@ def test_impossible_set_ups_are_refused(
         check([source], target, {"options": {"domain_spread": 1.5}})
     with pytest.raises(SetupError, match=r"'targt'.*did you mean 'target'"):
         check([source], target, raw={"targt": RAW})
-    with pytest.raises(SetupError, match="'source', which is no domain"):
+    with pytest.raises(SetupError, match="'source', which is not a domain"):
         check(homogeneous[:2], target, raw={"source": RAW})
     with pytest.raises(SetupError, match="raw text alone"):
         check([source], bare)
     with pytest.raises(SetupError, match="there are no sources"):
         check([], bare, raw={"target": RAW})
-    with pytest.raises(SetupError, match="its own types"):
+    with pytest.raises(SetupError, match="the sources differ in types"):
         check(heterogeneous[:2], bare, raw={"target": RAW})
     with pytest.raises(SetupError, match="'co-lm' was given no labelled"):
         check([source], bare, {"options": {"variant": "co-lm"}}, raw={"target": RAW})
@@ -303,9 +303,9 @@ def test_self_training_learns_from_the_surest_sentences(make_method: Make, homog
         Sentence.of(["a", "b"], []),
         *(Sentence.of([w]).with_spans([_span(p)]) for w, p in (("c", 0.4), ("d", 0.9), ("e", 0.7), ("f", 0.2))),
     ]
-    assert [s.tokens for s in surest(tagged, 0.5)] == [("d",), ("e",)]
-    assert [s.tokens for s in surest(tagged, 0.01)] == [("d",)]
-    assert surest(tagged[:1], 0.5) == []
+    assert [s.tokens for s in most_confident(tagged, 0.5)] == [("d",), ("e",)]
+    assert [s.tokens for s in most_confident(tagged, 0.01)] == [("d",)]
+    assert most_confident(tagged[:1], 0.5) == []
     *sources, target = homogeneous
     with pytest.raises(ConfigError, match="keep"):
         make_method("selftrain", sources, target, {"options": {"keep": 0.0}}).check()

@@ -14,10 +14,9 @@ from torch import Tensor
 from looped import run_loop
 from nershift.data.corpus import Corpus
 from nershift.errors import ConfigError, Interrupted, SetupError
-from nershift.methods.dann import AdversarialStage
-from nershift.methods.metaner.maml import meta_gradients
-from nershift.methods.metaner.method import DomainTasks, MetaStage
-from nershift.methods.metaner.sparse_embeddings import narrowed
+from nershift.methods.adversary import AdversarialStage
+from nershift.methods.metaner.step import Iteration, MetaStage, Tasks, only_used_rows
+from nershift.run import resolve
 from nershift.training.seeding import seed_torch
 from nershift.training.stage import TrainingStage
 
@@ -42,12 +41,11 @@ def test_every_iteration_splits_all_domains_anew(make_method: Make, homogeneous:
     assert list(stage.draw(7, 0, 1)) == drawn[7]  # whatever was drawn before
 
 
-def test_one_label_space_means_one_decoder(make_method: Make, homogeneous: list[Corpus]) -> None:
+def test_one_label_space_means_one_head(make_method: Make, homogeneous: list[Corpus]) -> None:
     """Which learns by the validation task alone (eq. 21)."""
     stage = make_method("metaner", homogeneous).pretrain()
     assert [key for key, _ in stage.model.named_heads()] == ["shared"]
-    assert not stage.settings.teach_heads
-    settings = {"options": {"inner_rate": 0.0}, "encoder": {"dropout": 0.0}}
+    settings = {"options": {"inner_lr": 0.0}, "encoder": {"dropout": 0.0}}
     still = make_method("metaner", homogeneous, settings=settings).pretrain()
     gradients(still)
     weight = still.model.head("shared").project.weight
@@ -57,7 +55,7 @@ def test_one_label_space_means_one_decoder(make_method: Make, homogeneous: list[
     torch.testing.assert_close(found, expected)
 
 
-def test_label_spaces_of_their_own_mean_a_decoder_each(make_method: Make, heterogeneous: list[Corpus]) -> None:
+def test_label_spaces_of_their_own_mean_a_head_each(make_method: Make, heterogeneous: list[Corpus]) -> None:
     """All of which learn in every iteration, from validation or from their own training loss."""
     stage = make_method("metaner", heterogeneous).pretrain()
     assert [key for key, _ in stage.model.named_heads()] == [c.name for c in heterogeneous]
@@ -74,7 +72,7 @@ def test_differences_see_the_same_dropout_masks(
     sources = homogeneous if same else heterogeneous
     found = {}
     for order in ("first", "second", "second-fd"):
-        options = {"order": order, "inner_rate": 1e-3}
+        options = {"order": order, "inner_lr": 1e-3}
         settings = {"options": options, "encoder": {"dropout": 0.5, "words": {"word_dropout": 0.1}}}
         stage = make_method("metaner", sources, settings=settings).pretrain()
         stage.model.double()
@@ -86,24 +84,22 @@ def test_differences_see_the_same_dropout_masks(
     assert (fd - exact).norm() < 0.01 * exact.norm()
 
 
-def test_a_narrow_word_table_changes_no_gradient(make_method: Make, homogeneous: list[Corpus]) -> None:
+def test_a_smaller_word_table_changes_no_gradient(make_method: Make, homogeneous: list[Corpus]) -> None:
     stage = make_method("metaner", homogeneous).pretrain()
     table = stage.model.encoder.words
     full, trained = table.weight, table.trained
-    narrow = gradients(stage)
+    small = gradients(stage)
     assert table.weight is full
     assert table.trained == trained
     stage.model.zero_grad()
     seed_torch(1, 0)
     batches = stage.draw(0, 0, 1)
-    encoder = dict(stage.model.encoder.named_parameters())
-    extras = list(stage.model.extras.parameters())
-    meta_gradients(encoder, extras, stage.settings, DomainTasks(stage.model, batches, stage.domains))
-    for name, value in narrow.items():
+    Iteration(Tasks(stage.model, batches, stage.domains, stage.discriminator), stage.options).run()
+    for name, value in small.items():
         torch.testing.assert_close(stage.model.get_parameter(name).grad, value, rtol=1e-4, atol=1e-6)
 
 
-def test_narrowing_keeps_states_of_trained_and_frozen_words(make_method: Make, homogeneous: list[Corpus]) -> None:
+def test_a_smaller_word_table_keeps_states_of_all_words(make_method: Make, homogeneous: list[Corpus]) -> None:
     stage = make_method("metaner", homogeneous).pretrain()
     model = stage.model.eval()
     table = model.encoder.words
@@ -112,7 +108,7 @@ def test_narrowing_keeps_states_of_trained_and_frozen_words(make_method: Make, h
     batch = stage.draw(0, 0, 1)[homogeneous[0].name]
     batch.inputs["rows"][0] = table.vocabulary.find("zzz")
     before = model.states(batch)
-    with narrowed(model.encoder, [batch]) as (small,):
+    with only_used_rows(model.encoder, [batch]) as (small,):
         assert len(table.weight) < 200
         torch.testing.assert_close(model.states(small), before, rtol=0, atol=0)
 
@@ -121,8 +117,8 @@ OPTIONS: list[dict[str, Any]] = [
     {"adversary": False},
     {"validation_theta": "new"},
     {"update": "maml"},
-    {"inner": "summed"},
-    {"weight": 0.1},
+    {"inner_steps": "summed"},
+    {"adversary_weight": 0.1},
 ]
 
 
@@ -131,7 +127,7 @@ def test_each_switch_of_the_ablation_changes_the_gradients(
     make_method: Make, homogeneous: list[Corpus], options: dict[str, Any]
 ) -> None:
     full, other = (
-        gradients(make_method("metaner", homogeneous, settings={"options": o | {"inner_rate": 0.05}}).pretrain())
+        gradients(make_method("metaner", homogeneous, settings={"options": o | {"inner_lr": 0.05}}).pretrain())
         for o in ({}, options)
     )
     assert any(n not in other or not torch.allclose(full[n], other[n], rtol=1e-4) for n in full)
@@ -188,7 +184,7 @@ def test_a_resumed_run_ends_with_the_same_weights(
     assert all(torch.equal(resumed[n], value) for n, value in whole.items())
 
 
-def test_adapting_keeps_the_encoder_and_makes_a_decoder(make_method: Make, heterogeneous: list[Corpus]) -> None:
+def test_adapting_keeps_the_encoder_and_makes_a_head(make_method: Make, heterogeneous: list[Corpus]) -> None:
     *sources, target = heterogeneous
     method = make_method("metaner", sources, target)
     start = method.pretrain().model
@@ -199,11 +195,11 @@ def test_adapting_keeps_the_encoder_and_makes_a_decoder(make_method: Make, heter
 
 
 @pytest.mark.parametrize("new", [True, False])
-def test_a_fitting_decoder_is_kept_unless_a_new_one_is_asked_for(
+def test_a_fitting_head_is_kept_unless_a_new_one_is_asked_for(
     make_method: Make, homogeneous: list[Corpus], new: bool
 ) -> None:
     *sources, target = homogeneous
-    method = make_method("metaner", sources, target, settings={"options": {"new_decoder": new}})
+    method = make_method("metaner", sources, target, settings={"options": {"new_head": new}})
     start = method.pretrain().model
     shared = start.head("shared")
     assert (method.train(start).model.head("target") is shared) == (not new)
@@ -219,3 +215,9 @@ def test_differences_in_half_precision_are_refused(make_method: Make, homogeneou
     settings = {"options": {"order": "second-fd"}, "pretrain": {"precision": "bf16"}}
     with pytest.raises(ConfigError, match="bf16"):
         make_method("metaner", homogeneous, settings=settings).check()
+
+
+def test_options_under_their_earlier_names_are_accepted() -> None:
+    old = {"inner_rate": 0.01, "weight": 0.2, "inner": "summed", "new_decoder": True}
+    options = resolve("metaner", {"options": old}).options
+    assert [options[n] for n in ("inner_lr", "adversary_weight", "inner_steps", "new_head")] == list(old.values())

@@ -1,4 +1,4 @@
-"""MetaNER (WWW 2020): meta-learning with a domain adversary. See README.md in this folder."""
+"""MetaNER (WWW 2020): meta-learning over source domains with a domain adversary. See README.md in this folder."""
 
 from nershift.methods.metaner import method
 
