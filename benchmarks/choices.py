@@ -19,7 +19,7 @@ from rich.console import Console
 
 from nershift.bench.datnet import cell
 from nershift.config import merge
-from nershift.data.catalog import load
+from nershift.data.formats import read_corpus
 from nershift.run import transfer
 
 _BOTH = {"train": {"batch_size": 16}, "options": {"epoch_steps": 100, "balance": 0.0}}
@@ -75,9 +75,9 @@ def datnet(name: str, out: Path) -> dict[str, Any]:
     made = cell("", "conll2002_es", row, 1, aligned=aligned, axes=100, shots=100)
     config = merge(merge(made.config, _BOTH), settings)
     config = merge(config, {"train": {"max_steps": steps, "epochs": 1000, "patience": 0}})
-    target = load("conll2002_es")
+    target = read_corpus("conll2002_es")
     target = target.with_splits(test=target.dev[:50])
-    sources = [load(source) for source in made.sources]
+    sources = [read_corpus(source) for source in made.sources]
     transfer("datnet", target, sources, out=out, shots=100, config=config, seed=1, quiet=True, report=False)
     return told(out)
 
@@ -86,7 +86,7 @@ def crosslm(name: str, out: Path) -> dict[str, Any]:
     method, settings = CROSSLM[name]
     short = {"max_steps": _CROSSLM_STEPS, "epochs": 1000}
     config = merge({"encoder": {"words": {"vectors": "glove.100d.txt"}}, "train": short}, settings)
-    source, target = load("conll2003_en"), load("bionlp13cg")
+    source, target = read_corpus("conll2003_en"), read_corpus("bionlp13cg")
     source = source.with_splits(train=source.train[:3000], dev=source.dev[:50])
     target = target.with_splits(train=target.train[:600], dev=target.dev[:250], test=target.dev[:50])
     sources = [source] if method == "crosslm" else []

@@ -23,7 +23,7 @@ from steps import Steps
 
 from nershift.config import build, merge, parse_settings
 from nershift.data.builtin import builtin_corpus
-from nershift.data.corpus import Corpus
+from nershift.data.corpus import Corpus, subset
 from nershift.data.formats import read_corpus
 from nershift.methods.base import Setup
 from nershift.methods.datnet.grad_loss import grad_loss
@@ -32,7 +32,6 @@ from nershift.methods.datnet.options import DATNetOptions
 from nershift.methods.datnet.shared_private import shared_part
 from nershift.methods.datnet.stage import DATNetStage
 from nershift.run import resolve
-from nershift.sampling.subsets import subset
 
 
 def main() -> None:

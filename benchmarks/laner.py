@@ -232,7 +232,7 @@ def _encoder(options: argparse.Namespace) -> tuple[Callable[[], object], int, st
 
 def compare(options: argparse.Namespace) -> list[Row]:
     """Sentences of real test sets that the fixed point and step-by-step decoding tag alike, for a trained run."""
-    from nershift.data.catalog import load
+    from nershift.data.formats import read_corpus
     from nershift.data.spans import by_length
     from nershift.tagger.tagger import Tagger
 
@@ -242,7 +242,7 @@ def compare(options: argparse.Namespace) -> list[Row]:
         raise SystemExit(f"{options.model} was not trained with --method laner")
     plain, rows = PositionByPosition(head), []
     for name in options.corpora or CROSSNER:
-        sentences = load(name).test
+        sentences = read_corpus(name).test
         differ = ties = passes = 0
         seconds = [0.0, 0.0]
         for part in by_length(sentences, 64):

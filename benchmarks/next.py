@@ -27,15 +27,14 @@ from common import machine
 from next_table import as_markdown, put_into
 from rich.console import Console
 
-from nershift.data.catalog import load
-from nershift.data.corpus import Corpus
+from nershift.data.corpus import Corpus, subset
+from nershift.data.formats import read_corpus
 from nershift.data.spans import Sentence
 from nershift.evaluation.metrics import score
 from nershift.labelling.choose import DIVERSITY, choose
 from nershift.methods.base import Setup
 from nershift.methods.target_only import TargetOnly
 from nershift.run import resolve
-from nershift.sampling.subsets import subset
 from nershift.tagger.tagger import Tagger
 from nershift.training.logger import TrainLogger
 from nershift.training.loop import Loop
@@ -95,7 +94,7 @@ def simulate(options: argparse.Namespace) -> dict[str, Any]:
 def chain(name: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
     """All rounds of all strategies, for one corpus and seed."""
     torch.set_num_threads(1)
-    corpus = load(name)
+    corpus = read_corpus(name)
     pool = subset(corpus.train, shots=options.pool or None, seed=seed)  # in drawing order
     test = corpus.test[: options.test or None]
     first = pool[: options.start]

@@ -43,7 +43,7 @@ class Spacy:
         from spacy.util import fix_random_seed
         from thinc.api import compounding
 
-        from nershift.data.schemes import spans_to_tags
+        from nershift.data.labels import spans_to_tags
 
         fix_random_seed(seed)
         self.test, self.words, self.spent, self.epochs = corpus.test, 0, 0.0, 0
@@ -76,7 +76,7 @@ class Spacy:
         self.spent += time.perf_counter() - began
 
     def predict(self) -> list[Any]:
-        from nershift.data.schemes import tags_to_spans
+        from nershift.data.labels import tags_to_spans
 
         docs = self.nlp.pipe(map(self.doc, self.test), batch_size=128)
         tags = [[f"{t.ent_iob_}-{t.ent_type_}" if t.ent_type_ else "O" for t in doc] for doc in docs]

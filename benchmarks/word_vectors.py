@@ -16,7 +16,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from nershift.data.catalog import load, locate
+from nershift.data.catalog import locate
+from nershift.data.formats import read_corpus
 from nershift.data.raw import RawText
 from nershift.encoders.transformer import find_encoder
 from nershift.encoders.words import find_vectors
@@ -47,7 +48,7 @@ def words_of(name: str) -> Counter[str]:
     raw = sorted(locate(name).glob("raw.txt*"))
     if raw:
         return Counter(token for sentence in RawText(raw[0]) for token in sentence.tokens)
-    return Counter(token for split in load(name).splits.values() for s in split for token in s.tokens)
+    return Counter(token for split in read_corpus(name).splits.values() for s in split for token in s.tokens)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import yaml
 
-from nershift.data.schemes import Scheme
+from nershift.data.labels import Scheme
 from nershift.errors import ConfigError, closest, nearest
 
 T = TypeVar("T")

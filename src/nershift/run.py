@@ -14,7 +14,7 @@ from typing import Any
 from nershift import __version__
 from nershift.arguments import check_amounts, check_corpus, check_sources
 from nershift.config import Config, build, current_names, merge, to_dict
-from nershift.data.corpus import Corpus
+from nershift.data.corpus import Corpus, subset
 from nershift.data.raw import RawText
 from nershift.data.spans import Sentence
 from nershift.encoders.base import ENCODERS
@@ -31,7 +31,6 @@ from nershift.model_store import load_model, save_model
 from nershift.reports.run import write_report
 from nershift.run_folder import Run, open_folder
 from nershift.run_notes import averaged, beginning, idle, leaks, origin_of, unused
-from nershift.sampling.subsets import subset
 from nershift.storage import write_text
 from nershift.tagger.adaptive import share_changed
 from nershift.tagger.calibration import before_and_after

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -61,7 +62,23 @@ def clear_leftovers(folder: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    replace_file(path, lambda p: p.write_text(text, encoding="utf-8"))
+    """Write UTF-8 (compressed when the name ends in ``.gz``); the old file stays until the new is complete."""
+    # A reader drops one byte order mark, so text that begins with that character needs a second one.
+    text = "\ufeff" + text if text.startswith("\ufeff") else text
+    try:
+        data = text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"character U+{ord(text[error.start]):04X} cannot be written as UTF-8",
+            place=str(path),
+            expected="text without lone surrogates",
+            fix="replace the character in the source",
+        ) from None
+    write_bytes(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    replace_file(path, lambda p: p.write_bytes(data))
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Any], meta: Mapping[str, Any]) -> None:

@@ -14,9 +14,9 @@ from nershift.bench.show import collect, markdown
 from nershift.bench.tables import get_table
 from nershift.config import build, merge
 from nershift.data.builtin import builtin_corpus
-from nershift.data.catalog import catalog, load
+from nershift.data.catalog import catalog
 from nershift.data.corpus import Corpus
-from nershift.data.formats import write_corpus, write_sentences
+from nershift.data.formats import read_corpus, write_corpus, write_sentences
 from nershift.data.raw import RawText
 from nershift.data.spans import Sentence
 from nershift.encoders.recurrent import RecurrentEncoder
@@ -71,7 +71,7 @@ def test_nothing_of_cbs_is_seen_in_training(row: str, monkeypatch: pytest.Monkey
     """With CBS or with a made-up test split in its place, a method reads, knows and selects on the very same."""
     monkeypatch.setenv("NERSHIFT_DATA", str(REAL))
     (cell,) = (c for c in get_table("crosslm-table4").cells((1,)) if (c.name, c.target) == (row, "cbs_scitech"))
-    source, cbs = load("conll2003_en"), load("cbs_scitech")
+    source, cbs = read_corpus("conll2003_en"), read_corpus("cbs_scitech")
     source = source.with_splits(train=source.train[:60], dev=source.dev[:20], test=())
     raw = {domain: load_raw(text)[:80] for domain, text in cell.raw}
     secret = Corpus("cbs_scitech", {"test": (Sentence.of(["Qyxxy", "Æ"], [(0, 1, "PER")]),)})

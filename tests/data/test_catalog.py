@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from nershift.data.catalog import catalog, differences, entry, homogeneous_map, load, locate
+from nershift.data.catalog import catalog, differences, entry, homogeneous_map, locate
 from nershift.data.formats import read_corpus
 from nershift.errors import ConfigError, DataError
 
@@ -29,7 +29,7 @@ def test_locate_says_how_to_set_the_folder(tmp_path: Path, monkeypatch: pytest.M
         locate("ontonotes5")
     monkeypatch.setenv("NERSHIFT_DATA", str(tmp_path))
     with pytest.raises(DataError, match="no local copy of 'wikigold'"):
-        load("wikigold")
+        read_corpus("wikigold")
     with pytest.raises(ConfigError, match="did you mean 'wikigold'"):
         locate("wikigld")
 
@@ -60,4 +60,4 @@ def test_real_corpora_have_the_expected_counts(name: str, monkeypatch: pytest.Mo
     if not (DATA / name).is_dir():
         pytest.skip("no local copy")
     monkeypatch.setenv("NERSHIFT_DATA", str(DATA))
-    assert differences(load(name)) == []
+    assert differences(read_corpus(name)) == []

@@ -7,11 +7,11 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from nershift.cli.data import register
-from nershift.data.catalog import differences, load
-from nershift.data.checks import check, check_corpus, render
+from nershift.cli.data import register, render
+from nershift.data.catalog import differences
+from nershift.data.checks import check, check_corpus
 from nershift.data.corpus import Corpus
-from nershift.data.formats import read_sentences
+from nershift.data.formats import read_corpus, read_sentences
 from nershift.data.spans import Sentence
 from nershift.errors import ConfigError, DataError
 
@@ -32,7 +32,7 @@ def test_a_wrong_copy_of_a_known_corpus(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "wikigold" / "test.conll").write_text("Rome\tB-LOC\n")
     report = check("wikigold")
     told = [f for f in report.findings if f.kind == "not as in the catalogue"]
-    assert [f.message for f in told] == differences(load("wikigold")) != []
+    assert [f.message for f in told] == differences(read_corpus("wikigold")) != []
     assert {f.where for f in told} == {"wikigold"}
     assert not report.ok
     assert check(tmp_path / "wikigold").ok  # a folder is taken for what it is

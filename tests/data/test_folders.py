@@ -2,13 +2,12 @@ from pathlib import Path
 
 import pytest
 
-from nershift.data.corpus import Corpus
+from nershift.data.corpus import Corpus, split_name
 from nershift.data.formats import (
-    WRITABLE,
     detect_format,
     read_corpus,
     read_sentences,
-    split_name,
+    writable,
     write_corpus,
     write_sentences,
 )
@@ -110,7 +109,7 @@ def test_messages(tmp_path: Path) -> None:
     for to, found in (("out.xyz", "cannot be told from the name"), ("unnamed", "this is a folder")):
         with pytest.raises(DataError, match=found) as told:
             write_sentences(tmp_path / to, [ROME])
-        assert told.value.fix == f"name the format: {', '.join(WRITABLE)}"
+        assert told.value.fix == f"name the format: {', '.join(writable())}"
         assert ".sgm" not in told.value.expected
     with pytest.raises(ConfigError, match="did you mean 'conll'") as wrong:
         write_sentences(tmp_path / "out.xyz", [ROME], "conl")

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nershift.data.formats import FORMATS, read_sentences, write_sentences
-from nershift.data.schemes import SCHEMES
+from nershift.data.labels import SCHEMES
 from nershift.data.spans import Sentence
 from nershift.data.tokenizer import tokenize
 from nershift.errors import DataError

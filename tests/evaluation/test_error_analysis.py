@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nershift.data.schemes import tags_to_spans
+from nershift.data.labels import tags_to_spans
 from nershift.data.spans import Sentence, Span
 from nershift.evaluation.error_analysis import Analysis, analyse, match
 from nershift.evaluation.metrics import Counts, score

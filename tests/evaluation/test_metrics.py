@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nershift.data.schemes import spans_to_tags, tags_to_spans
+from nershift.data.labels import spans_to_tags, tags_to_spans
 from nershift.data.spans import Sentence, Span
 from nershift.errors import DataError
 from nershift.evaluation.metrics import (

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from nershift.backend.autograd import double_backward
-from nershift.data.labels import LabelSpace
-from nershift.data.schemes import SCHEMES, Scheme
+from nershift.data.labels import SCHEMES, LabelSpace, Scheme
 from nershift.data.spans import Span
 from nershift.errors import ConfigError, DataError, SetupError
 from nershift.heads.base import make_head

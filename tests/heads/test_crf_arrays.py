@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from nershift.data.labels import LabelSpace
-from nershift.data.schemes import SCHEMES, Scheme
+from nershift.data.labels import SCHEMES, LabelSpace, Scheme
 from nershift.heads.crf import arrays as crf_arrays
 from nershift.heads.crf import spans as crf_spans
 from nershift.heads.crf.head import CRFHead

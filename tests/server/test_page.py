@@ -19,7 +19,7 @@ from page_browser import chromium, watched
 
 from nershift.data.builtin import builtin_corpus
 from nershift.data.corpus import Corpus
-from nershift.data.formats.registry import read_sentences
+from nershift.data.formats.base import read_sentences
 from nershift.data.spans import Sentence
 from nershift.data.tokenizer import tokenize
 from nershift.run import transfer

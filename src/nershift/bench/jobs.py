@@ -25,13 +25,13 @@ from nershift.bench.mistakes import mistakes
 from nershift.bench.plan import Job
 from nershift.config import TrainConfig, merge
 from nershift.dapt.stage import fingerprint
-from nershift.data.catalog import homogeneous_map, load, locate
-from nershift.data.corpus import Corpus
+from nershift.data.catalog import homogeneous_map, locate
+from nershift.data.corpus import Corpus, subset
+from nershift.data.formats import read_corpus
 from nershift.data.raw import RawText
 from nershift.data.spans import Sentence
 from nershift.evaluation.metrics import sentence_counts, token_scores
 from nershift.methods import METHODS
-from nershift.sampling.subsets import subset
 from nershift.storage import write_text
 
 HOLD_OUT = 0.1  # share of train used as dev where a corpus has none; the same sentences in every run
@@ -40,7 +40,7 @@ _TOLD = "bench.json"  # in the folder of a pre-training: what the results that s
 
 @lru_cache(maxsize=64)
 def corpus(name: str, labels: Labels) -> Corpus:
-    found = load(name)
+    found = read_corpus(name)
     if "dev" not in found.splits and "train" in found.splits:
         found = found.hold_out(HOLD_OUT)
     return found.mapped(homogeneous_map(name)) if labels == "homogeneous" else found

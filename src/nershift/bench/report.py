@@ -15,7 +15,6 @@ from nershift.bench.report_calibration import calibration_table
 from nershift.bench.report_mistakes import Mistakes, mistakes_of
 from nershift.bench.show import View, as_markdown, view
 from nershift.bench.tables import Table, get_table, tables
-from nershift.data.formats.files import write_text
 from nershift.errors import MissingExtraError
 from nershift.evaluation.ranks import Ranking
 from nershift.reports import charts
@@ -24,6 +23,7 @@ from nershift.reports.content import Table as Cells
 from nershift.reports.content import example_lines
 from nershift.reports.drawing import styled, svg
 from nershift.reports.markdown import markdown_table, marked
+from nershift.storage import write_text
 
 TITLE = "Results beside the papers"
 PAPERS = {

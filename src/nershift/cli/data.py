@@ -7,27 +7,29 @@ from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
 
 from nershift.cli.options import Nested
+from nershift.data.checks import CheckReport
 from nershift.data.checks import check as run_check
-from nershift.data.checks import render
 from nershift.data.formats import (
     FORMATS,
-    WRITABLE,
     read_corpus,
     read_sentences,
+    writable,
     write_corpus,
     write_sentences,
 )
-from nershift.data.formats.registry import is_data_file
+from nershift.data.formats.base import is_data_file
+from nershift.data.labels import SCHEMES, Scheme
 from nershift.data.problems import Problems
-from nershift.data.schemes import SCHEMES, Scheme
 from nershift.data.spans import Sentence
 from nershift.errors import ConfigError, nearest
 
+_EXAMPLES = 5  # places shown of each finding
 _FORMAT_HELP = f"one of: {', '.join(FORMATS)}"
-_WRITE_HELP = f"one of: {', '.join(WRITABLE)}"
+_WRITE_HELP = f"one of: {', '.join(writable())}"
 
 
 def check(
@@ -106,6 +108,53 @@ def _scheme(name: str | None) -> Scheme | None:
         if known == name.upper():
             return known
     raise ConfigError(f"unknown scheme '{name}'{nearest(name, SCHEMES)}", expected=", ".join(SCHEMES))
+
+
+def render(report: CheckReport) -> RenderableType:
+    """Tables for a terminal, with a few example places for each finding."""
+    from nershift.reports.content import Table
+    from nershift.reports.text import rich_table
+
+    splits = report.splits
+    sizes = [
+        (name, *(f"{n:,}" for n in (c.sentences, c.tokens, sum(c.mentions.values()), c.longest)))
+        for name, c in splits.items()
+    ]
+    named = [name for name, c in splits.items() if c.mentions]
+    types = sorted({t for c in splits.values() for t in c.mentions})
+    mentions = [(t, *(f"{splits[name].mentions.get(t, 0):,}" for name in named)) for t in types]
+    headers = ("split", "sentences", "tokens", "mentions", "longest")
+    return Group(
+        rich_table(Table("splits", "Splits", headers, tuple(sizes))),
+        rich_table(Table("types", "Mentions by type", ("type", *named), tuple(mentions))),
+        _entry_lines(report),
+    )
+
+
+def _entry_lines(report: CheckReport) -> Text:
+    if not report.entries:
+        return Text("No findings.", style="green")
+    text = Text(overflow="fold")
+    for e in (*report.findings, *report.notes):
+        text.append(f"{e.level}: ", style="bold red" if e.level == "finding" else "dim")
+        text.append(f"{e.kind}", style="bold").append(f" in {e.where}, {e.count:,} ×\n  {e.message}\n")
+        if e.places:
+            text.append(f"  {_places(e.places)}\n", style="cyan")
+        if e.fix:
+            text.append(f"  what to do: {e.fix}\n")
+    return text
+
+
+def _places(places: tuple[str, ...]) -> str:
+    """``a.conll:3, :9, :12 … and 4 more``: the file is named again only when it changes."""
+    shown: list[str] = []
+    before = ""
+    for place in places[:_EXAMPLES]:
+        file, _, line = place.rpartition(":")
+        shown.append(f":{line}" if file == before else place)
+        before = file
+    more = f" … and {len(places) - _EXAMPLES:,} more" if len(places) > _EXAMPLES else ""
+    return ", ".join(shown) + more
 
 
 def register(app: typer.Typer) -> None:

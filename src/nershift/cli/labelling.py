@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from nershift.cli import options as o
-from nershift.data.formats import WRITABLE
+from nershift.data.formats import writable
 from nershift.errors import ConfigError, OtherRunError
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def next_(
         float | None,
         typer.Option("--diversity", min=0.0, help="Weight of unlikeness; 0: doubt alone."),
     ] = None,
-    to: Annotated[str | None, typer.Option("--to", help=f"Format: {', '.join(WRITABLE)}.")] = None,
+    to: Annotated[str | None, typer.Option("--to", help=f"Format: {', '.join(writable())}.")] = None,
     device: Annotated[str, typer.Option("--device", help="cpu or cuda.")] = "cpu",
     as_json: o.AsJson = False,
 ) -> None:

@@ -175,8 +175,8 @@ def _write(report: Any, html: Path | None, markdown: Path | None) -> None:
 
         save(report, html)
     if markdown:
-        from nershift.data.formats.files import write_text
         from nershift.reports.markdown import render
+        from nershift.storage import write_text
 
         write_text(markdown, render(report))
 

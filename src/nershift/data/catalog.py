@@ -1,4 +1,4 @@
-"""The corpora of the papers by name: what they should hold, where they come from, how to load a local copy.
+"""The corpora of the papers by name: what they should hold, where they come from, where a local copy lies.
 
 Nothing is downloaded. Copies lie in one folder, named by the environment variable ``NERSHIFT_DATA``, as
 ``<name>/train.conll.gz`` (and ``dev``, ``test``, ``raw.txt.gz``), in any format the readers know.
@@ -16,9 +16,6 @@ from pathlib import Path
 from types import MappingProxyType
 
 from nershift.data.corpus import Corpus
-from nershift.data.formats.ace2005 import GENRES
-from nershift.data.formats.folders import read_corpus
-from nershift.data.problems import Problems
 from nershift.errors import ConfigError, DataError, nearest
 
 VARIABLE = "NERSHIFT_DATA"
@@ -53,6 +50,11 @@ class Entry:
     def folder(self) -> str:
         """Where it lies in the data folder; the genres of ACE 2005 share one folder."""
         return _ACE if self.name.startswith(f"{_ACE}_") else self.name
+
+    @property
+    def part(self) -> str:
+        """Which part of that folder it is, where corpora share one."""
+        return self.name.removeprefix(f"{self.folder}_") if self.folder != self.name else ""
 
 
 @cache
@@ -125,15 +127,6 @@ def locate(name: str) -> Path:
             fix=where,
         )
     return folder
-
-
-def load(name: str, problems: Problems | None = None) -> Corpus:
-    """Read the local copy of a corpus, with its domain and language."""
-    wanted = entry(name)
-    genre = name.removeprefix(f"{_ACE}_")
-    domain = genre if wanted.folder == _ACE and genre in GENRES else ""
-    corpus = read_corpus(locate(name), name=name, domain=domain, problems=problems)
-    return Corpus(name, corpus.splits, wanted.domain, wanted.language)
 
 
 def differences(corpus: Corpus) -> list[str]:

@@ -8,10 +8,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
 from nershift.data.catalog import differences, entry
 from nershift.data.corpus import Corpus
 from nershift.data.formats.folders import read_corpus
@@ -19,7 +15,6 @@ from nershift.data.problems import Problem, Problems
 from nershift.data.spans import Sentence
 
 Tokens = tuple[str, ...]
-_EXAMPLES = 5
 
 
 @dataclass(frozen=True)
@@ -251,54 +246,3 @@ def _finding(
     fix: str,
 ) -> Finding:
     return Finding(kind, level, where, len(sentences), message, tuple(s.place for s in sentences if s.place), fix)
-
-
-def render(report: CheckReport) -> RenderableType:
-    """Tables for a terminal, with a few example places for each finding."""
-    return Group(_counts_table(report), _types_table(report), _entry_lines(report))
-
-
-def _counts_table(report: CheckReport) -> Table:
-    table = Table("split", "sentences", "tokens", "mentions", "longest", title="Splits")
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for name, c in report.splits.items():
-        table.add_row(name, *(f"{n:,}" for n in (c.sentences, c.tokens, sum(c.mentions.values()), c.longest)))
-    return table
-
-
-def _types_table(report: CheckReport) -> Table:
-    names = [name for name, c in report.splits.items() if c.mentions]
-    types = sorted({t for c in report.splits.values() for t in c.mentions})
-    table = Table("type", *names, title="Mentions by type")
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for label in types:
-        table.add_row(Text(label), *(f"{report.splits[n].mentions.get(label, 0):,}" for n in names))
-    return table
-
-
-def _entry_lines(report: CheckReport) -> RenderableType:
-    if not report.entries:
-        return Text("No findings.", style="green")
-    text = Text(overflow="fold")
-    for e in (*report.findings, *report.notes):
-        text.append(f"{e.level}: ", style="bold red" if e.level == "finding" else "dim")
-        text.append(f"{e.kind}", style="bold").append(f" in {e.where}, {e.count:,} ×\n  {e.message}\n")
-        if e.places:
-            text.append(f"  {_places(e.places)}\n", style="cyan")
-        if e.fix:
-            text.append(f"  what to do: {e.fix}\n")
-    return text
-
-
-def _places(places: tuple[str, ...]) -> str:
-    """``a.conll:3, :9, :12 … and 4 more``: the file is named again only when it changes."""
-    shown: list[str] = []
-    before = ""
-    for place in places[:_EXAMPLES]:
-        file, _, line = place.rpartition(":")
-        shown.append(f":{line}" if file == before else place)
-        before = file
-    more = f" … and {len(places) - _EXAMPLES:,} more" if len(places) > _EXAMPLES else ""
-    return ", ".join(shown) + more

@@ -1,18 +1,30 @@
-"""A corpus: named splits of sentences from one domain in one language."""
+"""A corpus: named splits of sentences from one domain in one language, and small training sets drawn from it."""
 
 from __future__ import annotations
 
 import hashlib
 import random
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
 
-from nershift.data.labels import LabelSpace, map_labels
-from nershift.data.schemes import Scheme
+from nershift.data.labels import LabelSpace, Scheme, map_labels
 from nershift.data.spans import Sentence
-from nershift.errors import DataError
+from nershift.errors import DataError, SetupError
 
+T = TypeVar("T")
+
+SPLIT_WORDS = {
+    "train": ("train", "training"),
+    "dev": ("dev", "devel", "development", "valid", "validation", "val", "testa"),
+    "test": ("test", "testb", "testing"),
+    "raw": ("raw", "unlabelled", "unlabeled"),
+}
+_BY_WORD = {word: split for split, words in SPLIT_WORDS.items() for word in words}
+_ENDING = re.compile(r"(?<![a-z])(train|dev|valid|testa|testb|test)$")
 _LACKING = {
     "train": "add labelled sentences as train.conll (or .jsonl …), or name a corpus that has them",
     "dev": "hold out part of train for dev (--hold-out 0.1), or add a dev file",
@@ -82,7 +94,7 @@ class Corpus:
     def hold_out(self, share: float, seed: int = 13) -> Corpus:
         """Move a fixed, seeded share of ``train`` to ``dev``. Refused where a dev split exists."""
         if "dev" in self.splits:
-            raise DataError(f"corpus '{self.name}' already has a dev split", fix="leave --hold-out away")
+            raise DataError(f"corpus '{self.name}' already has a dev split", fix="omit --hold-out")
         order = list(range(len(self.train)))
         random.Random(seed).shuffle(order)
         held = set(order[: max(1, round(share * len(order)))])
@@ -100,3 +112,83 @@ class Corpus:
                 h.update("\t".join(s.tokens).encode() + b"\n")
                 h.update(repr([(x.start, x.end, x.label) for x in s.spans]).encode() + b"\n")
         return h.hexdigest()
+
+
+def split_name(path: str | Path) -> str | None:
+    """The split a file name speaks of: ``eng.testa`` → ``dev``, ``wnut17train.conll`` → ``train``.
+
+    Example:
+        >>> [split_name(n) for n in ("valid.txt", "test.conll.gz", "notes.txt")]
+        ['dev', 'test', None]
+    """
+    words = re.split(r"[._\-\s]+", Path(path).name.lower())
+    named = [_BY_WORD[w] for w in words if w in _BY_WORD]
+    if not named:
+        named = [_BY_WORD[m.group(1)] for w in words if (m := _ENDING.search(w))]
+    return named[0] if named else None
+
+
+def subset(
+    sentences: Sequence[T],
+    *,
+    ratio: float | None = None,
+    shots: int | None = None,
+    seed: int = 0,
+) -> list[T]:
+    """Draw a share (``ratio``) or a number (``shots``) of sentences; with neither, all, in drawing order.
+
+    A seed stands for one permutation of the whole set, and each size is a prefix of it. So every smaller set of a
+    seed lies in every larger one, and the points of a learning curve differ by what was added alone.
+
+    Args:
+        sentences: the full training set. Its order matters: sort or shuffle it and other sentences are drawn.
+        ratio: share of the set in (0, 1]. Rounded half up to a whole number of sentences, at least one.
+        shots: number of sentences; 0 gives an empty list.
+        seed: picks the permutation.
+
+    Raises:
+        SetupError: the set is empty or smaller than the size, or both sizes are given.
+
+    Example:
+        >>> ten, four = subset(range(20), shots=10, seed=3), subset(range(20), ratio=0.2, seed=3)
+        >>> ten[:4] == four
+        True
+    """
+    size = subset_size(len(sentences), ratio=ratio, shots=shots)
+    order = list(range(len(sentences)))
+    random.Random(seed).shuffle(order)
+    return [sentences[i] for i in order[:size]]
+
+
+def subset_size(available: int, *, ratio: float | None = None, shots: int | None = None) -> int:
+    """The number of sentences that :func:`subset` takes from a set of ``available``."""
+    if available < 1:
+        raise SetupError(
+            "a subset was asked of a training set without sentences",
+            expected="at least one sentence",
+            fix="check the path and the name of the train split",
+        )
+    if ratio is not None and shots is not None:
+        raise SetupError(
+            f"both a ratio ({ratio:g}) and a number of shots ({shots}) were given",
+            expected="one of the two",
+            fix="omit one",
+        )
+    if ratio is not None:
+        if not 0 < ratio <= 1:  # also refuses NaN
+            percent = f"write {ratio / 100:g} for {ratio:g} per cent" if 1 < ratio <= 100 else ""
+            raise SetupError(
+                f"ratio {ratio:g} is not a share of the {available} sentences",
+                expected="0 < ratio <= 1",
+                fix=percent or "use 1 for all of them",
+            )
+        return max(1, int(ratio * available + 0.5))
+    if shots is not None:
+        if not 0 <= shots <= available:
+            raise SetupError(
+                f"{shots} shots were asked of a training set of {available} sentences",
+                expected=f"0 <= shots <= {available}",
+                fix="ask for fewer, or use ratio=1 for all of them",
+            )
+        return shots
+    return available

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nershift.data.schemes import tags_to_spans
+from nershift.data.labels import tags_to_spans
 from nershift.data.spans import Sentence, Span
 from nershift.errors import DataError
 

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nershift.data.formats.files import write_bytes
 from nershift.data.spans import Sentence, Span
 from nershift.errors import DataError
 from nershift.evaluation.metrics import Predicted, paired
+from nershift.storage import write_bytes
 
 _SHAPE = '{"tokens": [...], "gold": [[start, end, label], ...], "pred": [[start, end, label, score], ...]}'
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from nershift.data.labels import LabelSpace
-from nershift.data.schemes import split_tag
+from nershift.data.labels import LabelSpace, split_tag
 from nershift.heads.base import Head
 from nershift.heads.crf.head import CRFHead
 from nershift.heads.softmax import SoftmaxHead

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from nershift.data.formats.files import write_text
 from nershift.errors import MissingExtraError
 from nershift.labelling.curve import CurveStudy, LearningCurve
 from nershift.labelling.power_law import Fit, Reach
@@ -19,6 +18,7 @@ from nershift.reports import html as pages
 from nershift.reports.content import Table, interval, percent
 from nershift.reports.drawing import GREY, grid, line, panels, styled, svg
 from nershift.reports.text import rich_table
+from nershift.storage import write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from nershift.data.formats.files import write_text
 from nershift.data.spans import Sentence, Span
 from nershift.errors import MissingExtraError
 from nershift.evaluation.error_analysis import Example
 from nershift.reports.content import Table, example_lines, headline, tables
 from nershift.reports.model import RunReport
 from nershift.reports.page import STYLE, TINTS
+from nershift.storage import write_text
 
 _WHAT = {
     "comparisons": "F1 of each system with its interval.",

@@ -20,13 +20,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nershift.data.formats.files import write_text
 from nershift.data.spans import Sentence
 from nershift.errors import CheckpointError
 from nershift.evaluation.error_analysis import Analysis, analyse
 from nershift.evaluation.metrics import Predicted, Scores, score, sentence_counts, token_scores
 from nershift.evaluation.stats import Estimate, SeedSummary, bootstrap_f1
 from nershift.reports.states import StateMap
+from nershift.storage import write_text
 
 VERSION = 1
 

@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.text import Text
 
 from nershift.config import read_yaml
-from nershift.data.formats.files import write_text
 from nershift.errors import CheckpointError
 from nershift.evaluation.predictions import read_predictions
 from nershift.reports import html, markdown, text
 from nershift.reports.model import RunReport
 from nershift.reports.states import states_of_run
+from nershift.storage import write_text
 
 
 def report_of_run(folder: str | Path) -> RunReport:

@@ -17,10 +17,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from nershift import __version__
+from nershift.data.formats import writable
 from nershift.data.spans import Sentence
 from nershift.errors import NershiftError
 from nershift.server import schemas
-from nershift.server.downloads import export, writable_formats, zip_folder
+from nershift.server.downloads import export, zip_folder
 from nershift.server.gate import Gate
 from nershift.server.refusals import Refusal
 from nershift.server.security import Guard
@@ -148,7 +149,7 @@ def _add_adaptation(app: FastAPI, service: Service) -> None:
 
     @app.get("/formats", responses=_refusals())
     async def formats() -> schemas.FormatsAnswer:
-        return schemas.FormatsAnswer(formats=writable_formats())
+        return schemas.FormatsAnswer(formats=writable())
 
     @app.post(
         "/export",

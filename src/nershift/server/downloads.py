@@ -7,8 +7,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from nershift.data.formats import write_sentences
-from nershift.data.formats.registry import FORMATS
+from nershift.data.formats import FORMATS, writable, write_sentences
 from nershift.data.spans import Sentence
 from nershift.server.refusals import Refusal
 
@@ -16,23 +15,16 @@ _TEXT = "text/plain; charset=utf-8"
 _ZIP = "application/zip"
 
 
-def writable_formats() -> list[str]:
-    """The formats that ``nershift convert`` can write."""
-    return [name for name, known in FORMATS.items() if known.write is not None]
-
-
 def export(sentences: Sequence[Sentence], format: str) -> tuple[bytes, str, str]:
     """Labelled sentences in a format: the bytes, their media type and a file name.
 
     What a format writes as several files comes as a zip of them.
     """
-    known = FORMATS.get(format)
-    if known is None or known.write is None:
-        names = ", ".join(writable_formats())
-        raise Refusal(422, "format", "this format cannot be written", f"choose one of: {names}")
-    suffix = known.suffixes[0] if known.suffixes else ""
+    if format not in writable():
+        raise Refusal(422, "format", "this format cannot be written", f"choose one of: {', '.join(writable())}")
+    suffixes = FORMATS[format].suffixes
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "out" / f"labels{suffix}"
+        path = Path(folder) / "out" / f"labels{suffixes[0] if suffixes else ''}"
         path.parent.mkdir()
         write_sentences(path, sentences, format)
         files = sorted(p for p in path.parent.rglob("*") if p.is_file())

@@ -15,9 +15,9 @@ from typing import BinaryIO, cast
 import numpy as np
 import numpy.typing as npt
 
-from nershift.data.formats.files import write_bytes
 from nershift.data.problems import Problem, Problems
 from nershift.errors import DataError
+from nershift.storage import write_bytes
 
 LOOKED_AT = 64  # lines from which the number of columns is taken when there is no first line that tells it
 GZIP, ZIP, BOM = b"\x1f\x8b", b"PK\x03\x04", b"\xef\xbb\xbf"

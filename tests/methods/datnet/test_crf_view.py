@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nershift.backend.autograd import double_backward
-from nershift.data.labels import LabelSpace
-from nershift.data.schemes import SCHEMES, Scheme
+from nershift.data.labels import SCHEMES, LabelSpace, Scheme
 from nershift.data.spans import Span
 from nershift.heads.crf.head import CRFHead
 from nershift.methods.datnet.crf_view import CRFView

@@ -1,23 +1,15 @@
-"""Files in and out: one module a format, a table of them, and corpora made of split files."""
+"""Files in and out: one module per format, and corpora made of split files."""
 
-from nershift.data.formats.folders import read_corpus, split_name, write_corpus
-from nershift.data.formats.registry import (
-    FORMATS,
-    WRITABLE,
-    Format,
-    detect_format,
-    read_sentences,
-    write_sentences,
-)
+from nershift.data.formats.base import FORMATS, Format, detect_format, read_sentences, writable, write_sentences
+from nershift.data.formats.folders import read_corpus, write_corpus
 
 __all__ = [
     "FORMATS",
-    "WRITABLE",
     "Format",
     "detect_format",
     "read_corpus",
     "read_sentences",
-    "split_name",
+    "writable",
     "write_corpus",
     "write_sentences",
 ]

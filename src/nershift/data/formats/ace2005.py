@@ -19,11 +19,12 @@ from xml.etree import ElementTree
 
 from nershift.data.corpus import Corpus
 from nershift.data.formats.align import CharSpan, split_document
+from nershift.data.formats.base import FORMATS, Format
 from nershift.data.formats.files import read_text
 from nershift.data.problems import Problem, Problems
 from nershift.data.spans import Sentence
 from nershift.data.tokenizer import sentences as sentence_ranges
-from nershift.errors import DataError
+from nershift.errors import ConfigError, DataError
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ Part = Literal["extent", "head"]
 
 @dataclass(frozen=True)
 class AceReading:
-    """One corpus a genre, and how many mentions were left out because another one lies inside them."""
+    """One corpus per genre, and how many mentions were left out because another one lies inside them."""
 
     corpora: dict[str, Corpus]
     nested: Counter[str]
@@ -83,13 +84,24 @@ def read_genres(path: Path, problems: Problems, *, part: Part = "extent", seed: 
     return AceReading(corpora, nested)
 
 
+def corpus(path: Path, problems: Problems, domain: str) -> Corpus:
+    """One genre, or all of them together."""
+    corpora = read_genres(path, problems).corpora
+    if domain and domain not in corpora:
+        raise ConfigError(f"ACE 2005 has no genre '{domain}' here", expected=", ".join(corpora))
+    if domain:
+        return corpora[domain]
+    splits = {name: [s for c in corpora.values() for s in c.split(name)] for name in ("train", "dev", "test")}
+    return Corpus("ace2005", domain="all genres", language="English").with_splits(**splits)
+
+
 def read(path: Path, problems: Problems) -> list[Sentence]:
     """The sentences of one document, or of all genres under a folder."""
     if path.is_file():
         stem = path.name.removesuffix(".xml").removesuffix(".apf").removesuffix(".sgm")
         return read_document(path.with_name(stem + ".sgm"), problems)[0]
     corpora = read_genres(path, problems).corpora.values()
-    return [s for corpus in corpora for split in corpus.splits.values() for s in split]
+    return [s for genre in corpora for split in genre.splits.values() for s in split]
 
 
 def _files(path: Path, genre: str) -> list[Path]:
@@ -204,3 +216,10 @@ def _bad(place: str, found: str) -> Problem:
         fix="use the .sgm file that belongs to the annotation, unchanged",
         repair="left out",
     )
+
+
+def matches(path: Path, head: str) -> float:
+    return 0.4 if path.is_dir() and next(path.rglob("*.apf.xml"), None) is not None else 0.0
+
+
+FORMATS.register("ace2005")(Format((".apf.xml", ".sgm"), read, None, matches, corpus=corpus, nested=True))

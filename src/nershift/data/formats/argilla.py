@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from nershift.data.formats.align import CharSpan, align, char_spans, text_and_offsets
+from nershift.data.formats.base import FORMATS, Format
 from nershift.data.formats.jsonl import token_offsets
-from nershift.data.formats.records import Record, char_spans_of, read_records, text_of, write_records
+from nershift.data.formats.records import Record, char_spans_of, first_record, read_records, text_of, write_records
 from nershift.data.problems import Problem, Problems
 from nershift.data.spans import Sentence
 
@@ -102,3 +103,11 @@ def _record(number: int, sentence: Sentence, reviewed: bool) -> dict[str, Any]:
         "annotation" if reviewed else "prediction": spans,
         "status": "Validated" if reviewed else "Default",
     }
+
+
+def matches(path: Path, head: str) -> float:
+    record = first_record(head) or {}
+    return 0.8 if isinstance(record.get("fields"), dict) or {"annotation", "prediction"} & record.keys() else 0.0
+
+
+FORMATS.register("argilla")(Format((".argilla.jsonl", ".json"), read, write, matches, nested=True))

@@ -40,7 +40,7 @@ class Format:
 
     Example::
 
-        FORMATS.register("shout")(Format((".shout",), read_shout, write_shout))
+        FORMATS.register("brackets")(Format((".brackets",), read, write))
 
     Another package registers a format by an entry point of the group ``nershift.formats`` that names the value.
     """
@@ -58,14 +58,16 @@ class Format:
 
 
 FORMATS: Registry[Format] = Registry("format", "nershift.formats", "nershift.data.formats")
+DEFAULT = "conll"  # what a corpus is written in where nobody says
 CORPUS_FILE = "corpus.yaml"  # what a corpus says about itself
 _VAGUE = ("*.txt", "*.json", "*.jsonl", "*.ndjson")  # names that say little: the content decides
 _LISTED = 10  # files of a folder that a message lists
 
 
 def writable() -> list[str]:
-    """The names of the formats that can be written."""
-    return [name for name, known in FORMATS.items() if known.write is not None]
+    """The names of the formats that can be written, the usual one first."""
+    names = [name for name, known in FORMATS.items() if known.write is not None]
+    return sorted(names, key=lambda name: name != DEFAULT)
 
 
 def detect_format(path: str | Path) -> str:

@@ -6,12 +6,15 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from nershift.data.corpus import split_name
 from nershift.data.formats.align import CharSpan, char_spans, split_document, text_and_offsets
-from nershift.data.formats.files import lines_of, read_text, write_text
+from nershift.data.formats.base import FORMATS, Format
+from nershift.data.formats.files import lines_of, read_text
 from nershift.data.problems import Problem, Problems
 from nershift.data.spans import Sentence
 from nershift.data.tokenizer import sentences as sentence_ranges
 from nershift.errors import DataError
+from nershift.storage import write_text
 
 _ENTITY = re.compile(r"(T\S*)\t(\S+) (-?\d+ -?\d+(?:;-?\d+ -?\d+)*)(?:\t(.*))?", re.DOTALL)
 
@@ -120,7 +123,7 @@ def _compare(span: CharSpan, text: str, quoted: str, problems: Problems) -> None
 
 
 def write(path: Path, sentences: Iterable[Sentence]) -> None:
-    """Write one document, a sentence a line: the pair that ``path`` names, or ``sentences.txt`` in a folder.
+    """Write one document, one sentence per line: the pair that ``path`` names, or ``sentences.txt`` in a folder.
 
     Line breaks inside a sentence are written as spaces; tokens are not part of the format.
     """
@@ -145,3 +148,16 @@ def write(path: Path, sentences: Iterable[Sentence]) -> None:
         at += len(text) + 1
     write_text(target.with_suffix(".txt"), "".join(lines))
     write_text(target.with_suffix(".ann"), "".join(entities))
+
+
+def matches(path: Path, head: str) -> float:
+    """A text with its annotation beside it, or a folder of them: of one split, or each named after a split."""
+    if not path.is_dir():
+        return 0.9 if path.suffix == ".txt" and path.with_suffix(".ann").is_file() else 0.0
+    splits = [split_name(file) for file in path.glob("*.ann")]
+    if not splits:
+        return 0.0
+    return 1.0 if None in splits or len(set(splits)) < len(splits) else 0.5
+
+
+FORMATS.register("brat")(Format((".ann",), read, write, matches, companion=".txt", folder=True, nested=True))

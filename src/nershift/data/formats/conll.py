@@ -1,4 +1,4 @@
-"""CoNLL columns: one token a line, a blank line after each sentence, the tag in some column."""
+"""CoNLL columns: one token per line, a blank line after each sentence, the tag in some column."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from nershift.data.formats.files import lines_of, read_text, write_text
+from nershift.data.formats.base import FORMATS, Format
+from nershift.data.formats.files import lines_of, read_text
 from nershift.data.formats.tagged import Block, looks_like_tag, sentences_from_tags
+from nershift.data.labels import Scheme, spans_to_tags
 from nershift.data.problems import Problem, Problems
-from nershift.data.schemes import Scheme, spans_to_tags
 from nershift.data.spans import Sentence
 from nershift.errors import DataError
+from nershift.storage import write_text
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +29,7 @@ def read(
     tag_column: int = -1,
     scheme: Scheme | None = None,
 ) -> list[Sentence]:
-    """Read columns parted by tabs or, in a line without a tab, by spaces.
+    """Read columns separated by tabs or, in a line without a tab, by spaces.
 
     The first ``-DOCSTART-`` line of a block is a document border, a further one a token. A line that starts
     with ``# `` and has no tag is a comment.
@@ -126,7 +128,7 @@ def _mend_columns(parts: list[str], width: int, place: str, problems: Problems) 
             place,
             f"{len(parts)} column{'s' if len(parts) > 1 else ''}: {' | '.join(parts)!r}",
             expected=f"{wanted} columns" + (", as in the lines before" if width else " (token and tag)"),
-            fix="add the missing column" if short else "part columns by tabs where a token has a space",
+            fix="add the missing column" if short else "separate columns by tabs where a token has a space",
             repair="the token is read as O" if short else "the last column is read as the tag",
         )
     )
@@ -140,7 +142,7 @@ def write(path: Path, sentences: Iterable[Sentence], *, scheme: Scheme = "BIO") 
     out: list[str] = []
     for sentence in sentences:
         if not sentence.tokens:
-            raise _cannot("a sentence has no tokens", sentence, "leave empty sentences out")
+            raise _cannot("a sentence has no tokens", sentence, "omit empty sentences")
         tags = spans_to_tags(sentence.spans, len(sentence), scheme)
         if sentence.tokens[0] == BORDER and tags[0] == "O":
             out.append(f"{BORDER}\tO\n")  # a border in front makes the next such line a token
@@ -156,3 +158,25 @@ def write(path: Path, sentences: Iterable[Sentence], *, scheme: Scheme = "BIO") 
 
 def _cannot(found: str, sentence: Sentence, fix: str) -> DataError:
     return DataError(found, place=sentence.place, expected="what CoNLL columns can hold", fix=fix)
+
+
+def matches(path: Path, head: str) -> float:
+    """Do the first lines end in tags?"""
+    lines = [line for line in lines_of(head) if line.strip()][:20]
+    if not lines or lines[0].lstrip()[0] in "[{":
+        return 0.0
+    rows = [line.split("\t") if "\t" in line else line.split() for line in lines]
+    tagged = [row for row in rows if not row[0].startswith(("#", BORDER))]
+    complete = tagged[:-1] or tagged  # the last line may be cut
+    return 0.7 if tagged and all(len(row) > 1 and looks_like_tag(row[-1].strip()) for row in complete) else 0.0
+
+
+FORMATS.register("conll")(
+    Format(
+        (".conll", ".bio", ".iob", ".iob2", ".bioes", ".bilou", ".bmes", ".tsv", ".col"),
+        read,
+        write,
+        matches,
+        names=("*.train", "*.dev", "*.test", "*.testa", "*.testb", "*.valid"),  # as the shared tasks call them
+    )
+)

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from nershift.data.corpus import Corpus, split_name
+from nershift.data.formats.base import FORMATS, Format
 from nershift.data.formats.tagged import Block, sentences_from_tags
+from nershift.data.labels import PREFIXES, Scheme, spans_to_tags
 from nershift.data.problems import Problem, Problems
-from nershift.data.schemes import PREFIXES, Scheme, spans_to_tags
 from nershift.data.spans import Sentence
 from nershift.errors import DataError, MissingExtraError
 from nershift.storage import replacing
@@ -26,7 +28,7 @@ def _datasets() -> Any:
 
 
 def read(path: Path, problems: Problems) -> list[Sentence]:
-    """Read a folder with one dataset; one with several splits is read by :func:`read_splits`."""
+    """Read a folder with one dataset; one with several splits is read by :func:`corpus`."""
     splits = read_splits(path, problems)
     if len(splits) > 1:
         raise DataError(
@@ -36,6 +38,11 @@ def read(path: Path, problems: Problems) -> list[Sentence]:
             fix="read the folder as a corpus, or name the folder of one split",
         )
     return next(iter(splits.values()))
+
+
+def corpus(path: Path, problems: Problems, domain: str) -> Corpus:
+    splits = read_splits(path, problems)
+    return Corpus("", {split_name(name) or name: tuple(sentences) for name, sentences in splits.items()})
 
 
 def read_splits(path: Path, problems: Problems) -> dict[str, list[Sentence]]:
@@ -127,3 +134,12 @@ def write(path: Path, sentences: Iterable[Sentence], *, scheme: Scheme = "BIO") 
     )
     with replacing(path) as temporary:
         datasets.Dataset.from_dict(columns, features=features).save_to_disk(str(temporary))
+
+
+def matches(path: Path, head: str) -> float:
+    if (path / "dataset_dict.json").is_file():
+        return 1.0
+    return 0.9 if any((path / name).is_file() for name in ("dataset_info.json", "state.json")) else 0.0
+
+
+FORMATS.register("datasets")(Format((), read, write, matches, corpus=corpus, folder=True))

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from nershift.data.formats.align import CharSpan, align, text_and_offsets
-from nershift.data.formats.files import read_bytes, write_bytes
+from nershift.data.formats.base import FORMATS, Format
+from nershift.data.formats.files import read_bytes
 from nershift.data.problems import Problem, Problems
 from nershift.data.spans import Sentence, overlapping
 from nershift.errors import DataError, MissingExtraError
+from nershift.storage import write_bytes
 
 # White space that spaCy keeps as tokens of its own; it separates ours.
 _GAP = re.compile(r"[ \t\r\n]*")
@@ -118,3 +120,6 @@ def _words(sentence: Sentence) -> tuple[list[str], list[bool], list[int]]:
             spaces.append(False)
         at = end
     return words, spaces, where
+
+
+FORMATS.register("docbin")(Format((".spacy",), read, write, nested=True))

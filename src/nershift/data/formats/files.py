@@ -1,4 +1,4 @@
-"""Bytes in and out: UTF-8 text, gzip by suffix, line samplers as the only line ends, atomic writes."""
+"""Reading files: UTF-8 text, gzip by suffix, line feeds as the only line ends."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from pathlib import Path
 
 from nershift.data.problems import Problem, Problems
 from nershift.errors import DataError
-from nershift.storage import replacing
 
 
 def read_text(path: Path, problems: Problems) -> str:
-    """The text of a file, unpacked, without a byte order mark; empty or wrongly encoded is a problem."""
+    """The text of a file, decompressed, without a byte order mark; empty or wrongly encoded is a problem."""
     data = read_bytes(path)
     try:
         text = data.decode("utf-8-sig")
@@ -53,7 +52,7 @@ def read_bytes(path: Path) -> bytes:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """What goes wrong while a file is opened, read or unpacked becomes a message that names it."""
+    """What goes wrong while a file is opened, read or decompressed becomes an error that names it."""
     try:
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -61,7 +60,7 @@ def reading(path: Path) -> Iterator[None]:
             f"the file cannot be unpacked ({error})",
             place=str(path),
             expected="a complete gzip file",
-            fix="copy it again, or take the .gz off its name if it is not packed",
+            fix="copy it again, or remove .gz from its name if it is not compressed",
         ) from None
     except FileNotFoundError:
         raise DataError("there is no such file", place=str(path), fix="check the path") from None
@@ -79,29 +78,8 @@ def head_of(path: Path, size: int = 1 << 16) -> str:
 
 
 def lines_of(text: str) -> list[str]:
-    """Split at line samplers only: U+2028, U+0085 and the like are ordinary characters inside a token."""
+    """Split at line feeds only: U+2028, U+0085 and the like are ordinary characters inside a token."""
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
     return [line[:-1] if line.endswith("\r") else line for line in lines] if "\r" in text else lines
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write UTF-8 (packed when the name ends in ``.gz``); the old file stays until the new is complete."""
-    # A reader takes one byte order mark away, so text that begins with that character needs a second one.
-    text = "\ufeff" + text if text.startswith("\ufeff") else text
-    try:
-        data = text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise DataError(
-            f"character U+{ord(text[error.start]):04X} cannot be written as UTF-8",
-            place=str(path),
-            expected="text without lone surrogates",
-            fix="replace the character in the source",
-        ) from None
-    write_bytes(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
-
-
-def write_bytes(path: Path, data: bytes) -> None:
-    with replacing(path) as temporary:
-        temporary.write_bytes(data)

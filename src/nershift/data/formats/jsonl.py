@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from nershift.data.formats.align import align, char_spans, locate_tokens, text_and_offsets
-from nershift.data.formats.records import Record, char_spans_of, read_records, text_of, write_records
+from nershift.data.formats.base import FORMATS, Format
+from nershift.data.formats.records import Record, char_spans_of, first_record, read_records, text_of, write_records
 from nershift.data.formats.tagged import Block, sentences_from_tags
 from nershift.data.problems import Problem, Problems
 from nershift.data.spans import Sentence
@@ -73,7 +74,7 @@ def token_offsets(tokens: Any, text: str, place: str, problems: Problems) -> lis
                 place,
                 "the tokens do not fit the text",
                 expected="tokens inside the text, in order, without overlap",
-                fix="correct the tokens or leave them away",
+                fix="correct the tokens or omit them",
                 repair="text tokenised anew",
             )
         )
@@ -128,3 +129,12 @@ def _record(sentence: Sentence) -> dict[str, Any]:
         if span.score is not None:
             spans[-1]["score"] = span.score
     return {"text": text, "tokens": [list(pair) for pair in offsets], "spans": spans}
+
+
+def matches(path: Path, head: str) -> float:
+    """Any JSON record; formats that have records of their own are surer of these."""
+    record = first_record(head)
+    return 0.0 if record is None else 0.6 if record else 0.3
+
+
+FORMATS.register("jsonl")(Format((".jsonl", ".ndjson"), read, write, matches, nested=True))

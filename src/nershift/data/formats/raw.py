@@ -1,37 +1,31 @@
-"""Unlabelled text: ``raw`` files with a tokenised sentence a line, and running ``text``."""
+"""``raw``: unlabelled text, one tokenised sentence per line."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
 
-from nershift.data.formats.align import split_document
-from nershift.data.formats.files import lines_of, read_text, write_text
+from nershift.data.formats.base import FORMATS, Format
+from nershift.data.formats.files import lines_of, read_text
 from nershift.data.problems import Problems
 from nershift.data.spans import Sentence
-from nershift.data.tokenizer import sentences as sentence_ranges
 from nershift.errors import DataError
+from nershift.storage import write_text
 
 
-def read_raw(path: Path, problems: Problems) -> list[Sentence]:
-    """One sentence a line, tokens parted by spaces; blank lines part documents."""
+def read(path: Path, problems: Problems) -> list[Sentence]:
+    """One sentence per line, tokens separated by spaces; blank lines separate documents."""
     shared: dict[str, str] = {}
-    made = []
+    sentences = []
     for number, line in enumerate(lines_of(read_text(path, problems)), 1):
         tokens = tuple(shared.setdefault(t, t) for t in line.replace("\t", " ").split(" ") if t)
         if tokens:
-            made.append(Sentence(tokens, place=f"{path}:{number}"))
-    return made
+            sentences.append(Sentence(tokens, place=f"{path}:{number}"))
+    return sentences
 
 
-def read_text_file(path: Path, problems: Problems) -> list[Sentence]:
-    """Running text, cut into sentences and tokens."""
-    text = read_text(path, problems)
-    return split_document(text, (), sentence_ranges(text), str(path), problems)
-
-
-def write_raw(path: Path, sentences: Iterable[Sentence]) -> None:
-    """Tokens parted by spaces; sentences with entities are refused, since this format would lose them."""
+def write(path: Path, sentences: Iterable[Sentence]) -> None:
+    """Tokens separated by spaces; sentences with entities are refused, since this format would lose them."""
     out = []
     for sentence in sentences:
         if sentence.spans:
@@ -50,3 +44,14 @@ def write_raw(path: Path, sentences: Iterable[Sentence]) -> None:
             )
         out.append(" ".join(sentence.tokens) + "\n")
     write_text(path, "".join(out))
+
+
+FORMATS.register("raw")(
+    Format(
+        (".raw", ".raw.txt"),
+        read,
+        write,
+        names=tuple(f"{name}.{end}" for name in ("raw", "unlabelled", "unlabeled") for end in ("txt", "*.txt")),
+        labelled=False,
+    )
+)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from nershift.data.formats.align import CharSpan
-from nershift.data.formats.files import lines_of, read_text, write_text
+from nershift.data.formats.files import lines_of, read_text
 from nershift.data.problems import Problem, Problems
+from nershift.storage import write_text
 
 Record = dict[str, Any]
 
@@ -58,9 +60,19 @@ def _parse(path: Path, text: str, problems: Problems) -> Iterator[tuple[str, Any
         try:
             record = json.loads(line)
         except (json.JSONDecodeError, RecursionError) as error:
-            problems.add(_bad_record(f"{path}:{number}", f"not JSON: {error}", "one JSON object a line"))
+            problems.add(_bad_record(f"{path}:{number}", f"not JSON: {error}", "one JSON object per line"))
             continue
         yield f"{path}:{number}", record
+
+
+def first_record(head: str) -> Record | None:
+    """The first record of a file's first characters: empty where it is broken, ``None`` where there is no JSON."""
+    if head.lstrip()[:1] not in ("[", "{"):
+        return None
+    with suppress(ValueError):  # broken JSON is for the reader to report
+        record: Record = json.JSONDecoder().raw_decode(head, head.index("{"))[0]
+        return record
+    return {}
 
 
 def text_of(record: Record, place: str, problems: Problems, key: str = "text") -> str | None:
@@ -113,7 +125,7 @@ def char_spans_of(items: Any, place: str, problems: Problems, *, label_first: bo
 
 
 def write_records(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
-    """One JSON object a line."""
+    """One JSON object per line."""
     lines = (json.dumps(r, ensure_ascii=False).translate(_SEPARATORS) + "\n" for r in records)
     write_text(path, "".join(lines))
 

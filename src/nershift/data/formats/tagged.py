@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from nershift.data.labels import Scheme, legal, split_tag, tags_to_spans
 from nershift.data.problems import Problem, Problems
-from nershift.data.schemes import Scheme, legal, split_tag, tags_to_spans
 from nershift.data.spans import Sentence
 
 Pairs = Counter[tuple[str, str]]

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from nershift.data.labels import LabelSpace
-from nershift.data.schemes import split_tag
+from nershift.data.labels import LabelSpace, split_tag
 from nershift.heads.crf.head import CRFHead
 
 

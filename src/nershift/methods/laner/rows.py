@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from nershift.data.label_mapping import LONG
-from nershift.data.labels import LabelSpace, normalised
-from nershift.data.schemes import split_tag
+from nershift.data.labels import LabelSpace, normalised, split_tag
 from nershift.data.spans import Sentence
 from nershift.encoders.base import Encoder
 from nershift.heads.initialise import like_tags

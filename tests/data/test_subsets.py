@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nershift.data.corpus import subset, subset_size
 from nershift.errors import SetupError
-from nershift.sampling.subsets import drawing_order, subset, subset_size
 
 RATIOS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 
@@ -39,7 +39,7 @@ def test_seeds_differ_and_repeat() -> None:
     assert len(draws) == 20
     assert subset(range(100), shots=10, seed=4) == subset(range(100), shots=10, seed=4)
     # fixed for good: published subsets must stay reproducible
-    assert drawing_order(10, seed=0) == [7, 8, 1, 5, 3, 4, 2, 0, 9, 6]
+    assert subset(range(10), seed=0) == [7, 8, 1, 5, 3, 4, 2, 0, 9, 6]
 
 
 def test_every_sentence_is_equally_likely() -> None:
@@ -51,10 +51,7 @@ def test_every_sentence_is_equally_likely() -> None:
     assert max(abs(h - expected) for h in hits) < 4.5 * deviation
 
 
-def test_file_order_takes_the_first_whatever_the_seed() -> None:
-    assert subset("abcdef", shots=3, order="file", seed=1) == list("abc")
-    assert subset("abcdef", ratio=0.5, order="file") == list("abc")
-    assert subset("abc", order="file") == list("abc")
+def test_no_shots_are_an_empty_set() -> None:
     assert subset("abc", shots=0) == []
 
 
@@ -85,5 +82,3 @@ def test_other_refusals() -> None:
         subset(range(10), shots=2, ratio=0.1)
     with pytest.raises(SetupError, match="without sentences"):
         subset([], shots=1)
-    with pytest.raises(SetupError, match="unknown order"):
-        subset(range(3), shots=1, order="sorted")  # type: ignore[arg-type]
