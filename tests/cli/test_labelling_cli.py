@@ -139,7 +139,7 @@ def test_only_formats_that_can_be_written_are_offered(cli: Cli) -> None:
         told = "".join(out.replace("│", " ").split())
         assert code == 0
         listed = told[told.index("--to") :]
-        assert "argilla,datasets,raw" in listed
+        assert "conll,argilla,brat,datasets" in listed
         assert "ace2005" not in listed
 
 

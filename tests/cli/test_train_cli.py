@@ -284,7 +284,7 @@ def test_text_without_labels_is_not_taken_for_labelled(cli: Cli, trained: Path, 
         done = cli(*call)
         assert done.code == 1
         assert "text without labels" in done.err
-        assert "conll, jsonl" in done.err
+        assert "conll, datasets, docbin" in done.err
     (tmp_path / "c").mkdir()
     for split in ("train", "test"):
         (tmp_path / "c" / f"{split}.conll").write_bytes((news / f"{split}.conll").read_bytes())
