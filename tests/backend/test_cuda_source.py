@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nershift.backend import cuda_source
-from nershift.methods.laner.fast import on_gpu
+from nershift.methods.laner.fast import kernels
 
 
 @pytest.fixture
@@ -25,13 +25,13 @@ def test_without_a_compiler_the_message_says_where_it_comes_from(monkeypatch) ->
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
-        ("context", on_gpu.context_settings(100, 1, True)),
-        ("context", on_gpu.context_settings(100, 2, False)),
-        ("carry", {"TAGS": 29, "USUAL": 5}),
+        ("context", kernels.context_settings(100, 1, True)),
+        ("context", kernels.context_settings(100, 2, False)),
+        ("propagate", {"TAGS": 29, "PREFIX": 5}),
     ],
 )
 def test_our_sources_compile(compiler, name, settings) -> None:
-    made = cuda_source.compiled(on_gpu.source(name), settings, "sm_90")
+    made = cuda_source.compiled(kernels.source(name), settings, "sm_90")
     assert made[1:4] == b"ELF"
     assert name.encode() in made
 

@@ -1,4 +1,4 @@
-"""The chain against the head that it stands for, its ways of carrying on, and what it may not change."""
+"""The chain against the head that it approximates, how it propagates tags, and what it may not change."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from torch import Tensor, nn
 from cuda_on_cpu import COMPILER, on_cpu
 from nershift.data.labels import LabelSpace
 from nershift.methods.laner.fast import chain as module
-from nershift.methods.laner.fast import on_gpu
-from nershift.methods.laner.fast.chain import Chain
-from nershift.methods.laner.fast.search import exact_pass, first_guess, fixed_point, step_by_step
-from nershift.methods.laner.head import USUAL, LabelAwareHead
+from nershift.methods.laner.fast import kernels
+from nershift.methods.laner.fast.all_prefixes import AllPrefixes
+from nershift.methods.laner.fast.chain import PREFIX, Chain, typical_prefixes
+from nershift.methods.laner.fast.fixed_point import first_guess, fixed_point, parallel_pass
+from nershift.methods.laner.head import LabelAwareHead
 
 VARIANTS = [
     {"background": b, "context": c, "connect": n}
@@ -39,11 +40,11 @@ ARGUMENTS = [  # of the kernel
 ]
 
 
-def made(scheme: Any = "BIO", seed: int = 0, types: int = 3, **settings: Any) -> LabelAwareHead:
+def make(scheme: Any = "BIO", seed: int = 0, types: int = 3, **settings: Any) -> LabelAwareHead:
     """Weights large enough for the labels before to matter."""
     torch.manual_seed(seed)
     space = LabelSpace.of([f"t{i}" for i in range(types)], scheme)
-    head = LabelAwareHead(space, 6, {"label_size": 5, **settings}).double()
+    head = LabelAwareHead.new(space, 6, {"label_size": 5, **settings}).double()
     for p in head.parameters():
         nn.init.uniform_(p, -1, 1)
     return head.eval().requires_grad_(False)
@@ -55,6 +56,10 @@ def batch(lengths: list[int], seed: int = 0) -> tuple[Tensor, Tensor]:
     return 2 * torch.randn(*mask.shape, 6).double(), mask
 
 
+def chain_of(head: LabelAwareHead, states: Tensor, mask: Tensor) -> Chain:
+    return Chain.of(AllPrefixes.read(head, states, mask))
+
+
 def plain(chain: Chain, scores: Tensor, known: Tensor, open_: Tensor, first: int) -> Tensor:
     """Sentence by sentence, position by position."""
     tags = known.clone()
@@ -63,7 +68,7 @@ def plain(chain: Chain, scores: Tensor, known: Tensor, open_: Tensor, first: int
         was, now = (int(x[b, at - 1]) if at else start for x in (known, tags))
         effects = []
         for p in (was, now):
-            shares = (chain.asked[b, at, p] + chain.offered[b, p]).softmax(0)
+            shares = (chain.token_attention[b, at, p] + chain.background_attention[b, p]).softmax(0)
             effects.append(chain.background[b, p] + shares @ chain.values[p])
         moved = scores[b, i] + effects[1] - effects[0]
         if open_[b, at]:
@@ -72,21 +77,18 @@ def plain(chain: Chain, scores: Tensor, known: Tensor, open_: Tensor, first: int
 
 
 @pytest.mark.parametrize("settings", VARIANTS)
-def test_its_scores_are_the_decoders_where_the_labels_before_are_the_usual_ones(
-    settings: dict[str, bool],
-) -> None:
-    head = made(**settings)
-    states, mask = batch([7, USUAL])
-    reading = head.read(states, mask)
-    chain = head.chain(reading)
-    for usual in head._usual:
+def test_its_scores_are_the_heads_where_the_labels_before_are_typical(settings: dict[str, bool]) -> None:
+    head = make(**settings)
+    states, mask = batch([7, PREFIX])
+    prefixes, chain = typical_prefixes(head), chain_of(head, states, mask)
+    for prefix in prefixes:
         tags = torch.zeros(mask.shape, dtype=torch.long)
-        tags[:, : USUAL - 1] = usual[1:]
-        exact, ours = head.log_probabilities(reading, tags), chain.scores(tags).log_softmax(-1)
-        for i in (0, USUAL - 1):
+        tags[:, : PREFIX - 1] = prefix[1:]
+        exact, ours = head.log_probabilities(states, mask, tags), chain.scores(tags).log_softmax(-1)
+        for i in (0, PREFIX - 1):
             torch.testing.assert_close(ours[:, i], exact[:, i])
-    assert head._usual[:, -1].tolist() == list(range(len(head.space)))
-    assert (head._usual[:, 0] == len(head.space)).all()
+    assert prefixes[:, -1].tolist() == list(range(len(head.space)))
+    assert (prefixes[:, 0] == len(head.space)).all()
 
 
 def cases(head: LabelAwareHead, mask: Tensor, first: int) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
@@ -96,35 +98,35 @@ def cases(head: LabelAwareHead, mask: Tensor, first: int) -> Iterator[tuple[Tens
         torch.manual_seed(seed)
         known = torch.randint(0, len(head.space), mask.shape)
         scores = torch.randn(sentences, length - first, len(head.space)).to(head.project.weight)
-        scores = head.ending(scores, mask[:, : length - first], 0)
+        scores = head.legal_ends(scores, mask[:, : length - first], 0)
         settled = first + torch.tensor([0, 1, 0, length])[:sentences]
         open_ = mask & (torch.arange(length) >= settled[:, None])
-        yield scores, head.following(scores, known, first).argmax(-1), known, open_
+        yield scores, head.legal_after(scores, known, first).argmax(-1), known, open_
 
 
 @pytest.mark.parametrize("scheme", ["BIO", "BIOES", "IOB1"])
 @pytest.mark.parametrize("first", [0, 3])
-def test_carrying_on_is_the_plain_loop(scheme: str, first: int) -> None:
-    head = made(scheme)
+def test_propagation_is_the_plain_loop(scheme: str, first: int) -> None:
+    head = make(scheme)
     states, mask = batch([11, 4, 1, 7])
-    chain = head.chain(head.read(states, mask))
+    chain = chain_of(head, states, mask)
     for scores, best, known, open_ in cases(head, mask, first):
         expected = plain(chain, scores, known, open_, first)
-        assert torch.equal(chain.carried(scores, best, known, open_, first), expected)
+        assert torch.equal(chain.propagate(scores, best, known, open_, first), expected)
         assert torch.equal(expected[~open_], known[~open_])
 
 
 @pytest.fixture
 def kernel_on_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[LabelAwareHead], LabelAwareHead]:
-    """Take the way of the GPU with this head, in single precision as there."""
+    """Take the GPU's path with this head, in single precision as there."""
     if COMPILER is None:
         pytest.skip("needs g++")
 
     def with_kernel(head: LabelAwareHead) -> LabelAwareHead:
-        settings = {"TAGS": len(head.space), "USUAL": USUAL}
-        kernel = on_cpu(on_gpu.source("carry"), "carry", settings, tmp_path, ARGUMENTS)
-        monkeypatch.setattr(on_gpu, "_carry_kernel", lambda *_: kernel)
-        monkeypatch.setattr(Chain, "_one_by_one", Chain._on_gpu)
+        settings = {"TAGS": len(head.space), "PREFIX": PREFIX}
+        kernel = on_cpu(kernels.source("propagate"), "propagate", settings, tmp_path, ARGUMENTS)
+        monkeypatch.setattr(kernels, "_propagate_kernel", lambda *_: kernel)
+        monkeypatch.setattr(Chain, "_on_cpu", Chain._on_gpu)
         return head.float()
 
     return with_kernel
@@ -133,58 +135,55 @@ def kernel_on_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[
 @pytest.mark.parametrize(("scheme", "types", "first"), [("BIO", 3, 0), ("BIOES", 3, 3), ("BIO", 17, 2)])
 def test_the_source_for_the_gpu_is_the_plain_loop(kernel_on_cpu, scheme, types, first) -> None:
     """With fewer tags than a warp has threads, and with more."""
-    head = kernel_on_cpu(made(scheme, types=types))
+    head = kernel_on_cpu(make(scheme, types=types))
     states, mask = batch([9, 4, 1, 7])
-    chain = head.chain(head.read(states.float(), mask))
+    chain = chain_of(head, states.float(), mask)
     for scores, best, known, open_ in cases(head, mask, first):
         expected = plain(chain, scores, known, open_, first)
-        assert torch.equal(chain.carried(scores, best, known, open_, first), expected)
+        assert torch.equal(chain.propagate(scores, best, known, open_, first), expected)
 
 
 @pytest.mark.parametrize("settings", VARIANTS[::3])
 def test_decoding_with_the_source_for_the_gpu_is_greedy(kernel_on_cpu, settings) -> None:
-    head = kernel_on_cpu(made(**settings))
+    head = kernel_on_cpu(make(**settings))
     states, mask = batch([6, 4, 1])
-    expected, _ = step_by_step(head, states.float(), mask)
-    assert torch.equal(fixed_point(head, states.float(), mask, rounds=0).tags, expected)
+    assert torch.equal(fixed_point(head, states.float(), mask).tags, head.greedy(states.float(), mask))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize(("types", "first"), [(3, 0), (17, 2)])
 def test_the_gpu_kernel_is_the_plain_loop(types: int, first: int) -> None:
-    head = made(types=types).float()
+    head = make(types=types).float()
     states, mask = batch([9, 4, 1, 7])
-    chain = head.chain(head.read(states.float(), mask))
+    chain = chain_of(head, states.float(), mask)
     parts = {field.name: getattr(chain, field.name).cuda() for field in fields(chain)}
     for case in cases(head, mask, first):
         scores, _, known, open_ = case
-        found = Chain(**parts).carried(*(x.cuda() for x in case), first).cpu()
-        assert torch.equal(found, plain(chain, scores, known, open_, first))
-    assert not module._carry.failed
+        tags = Chain(**parts).propagate(*(x.cuda() for x in case), first).cpu()
+        assert torch.equal(tags, plain(chain, scores, known, open_, first))
+    assert not module._propagate.failed
 
 
 @pytest.mark.parametrize("scheme", ["BIO", "BIOES"])
 @pytest.mark.parametrize("lengths", [[9, 4, 1, 7], [1, 1], [2], [17, 16, 3]])
 def test_decoding_is_greedy(scheme: str, lengths: list[int]) -> None:
     for seed, settings in enumerate(VARIANTS):
-        head = made(scheme, seed, **settings)
+        head = make(scheme, seed, **settings)
         states, mask = batch(lengths, seed)
-        expected, _ = step_by_step(head, states, mask)
-        for rounds in (0, 1):
-            assert torch.equal(fixed_point(head, states, mask, rounds=rounds).tags, expected)
+        assert torch.equal(fixed_point(head, states, mask).tags, head.greedy(states, mask))
 
 
 def test_each_pass_settles_one_more_tag_even_with_a_chain_that_misleads() -> None:
-    head = made("BIOES")
+    head = make("BIOES")
     states, mask = batch([11, 4, 1, 7])
-    lengths, reading = mask.sum(1), head.read(states, mask)
-    chain = head.chain(reading)
+    lengths, sentences = mask.sum(1), AllPrefixes.read(head, states, mask)
+    chain = Chain.of(sentences)
     chain = replace(chain, background=100 * torch.randn_like(chain.background))
-    expected, _ = step_by_step(head, states, mask)
+    expected = head.greedy(states, mask)
     tags, settled = torch.randint(0, len(head.space), mask.shape).masked_fill(~mask, 0), 0 * lengths
     for _ in range(11):
         before = settled
-        tags, settled = exact_pass(head, reading, chain, tags, settled)
+        tags, settled = parallel_pass(sentences, chain, tags, settled)
         assert (settled >= (before + 1).clamp(max=lengths)).all()
         right = torch.arange(11) < settled[:, None]
         assert torch.equal(tags[right], expected[right])
@@ -192,27 +191,22 @@ def test_each_pass_settles_one_more_tag_even_with_a_chain_that_misleads() -> Non
 
 
 def test_the_guess_is_legal_and_needs_no_pass() -> None:
-    head = made("BIOES")
+    head = make("BIOES")
     states, mask = batch([11, 4, 1, 7])
-    space, chain = head.space, head.chain(head.read(states, mask))
-    found = first_guess(head, chain, mask)
-    assert not found[~mask].any()
+    space, sentences = head.space, AllPrefixes.read(head, states, mask)
+    chain = Chain.of(sentences)
+    guess = first_guess(sentences, chain)
+    assert not guess[~mask].any()
     for b, length in enumerate(mask.sum(1).tolist()):
-        path = found[b, :length].tolist()
+        path = guess[b, :length].tolist()
         assert space.legal_starts[path[0]]
         assert space.legal_ends[path[-1]]
         assert all(space.legal_steps[x][y] for x, y in itertools.pairwise(path))
-    part = chain.of(torch.tensor([3, 1]), 7)
-    assert torch.equal(first_guess(head, part, mask[[3, 1], :7]), found[[3, 1], :7])
-
-
-@pytest.mark.parametrize("settings", VARIANTS)
-def test_there_may_be_no_sentence(settings: dict[str, bool]) -> None:
-    states, mask = batch([3])
-    assert made(**settings).decode(states[:0], mask[:0]) == []
+    rows = torch.tensor([3, 1])
+    assert torch.equal(first_guess(sentences.select(rows, 7), chain.select(rows, 7)), guess[[3, 1], :7])
 
 
 def test_it_adds_nothing_to_what_is_saved() -> None:
-    """Models that were saved before there was a chain are decoded by it too."""
-    saved = {name.partition(".")[0] for name in made().state_dict()}
+    """So that the chain decodes any saved model."""
+    saved = {name.partition(".")[0] for name in make().state_dict()}
     assert saved == {"project", "labels", "prefixes", "query", "reader"}

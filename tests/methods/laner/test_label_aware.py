@@ -1,4 +1,4 @@
-"""The label-aware head against plain versions: prefix by prefix, position by position, step by step."""
+"""The label-aware head against the equations written out for one position, with the folder ``fast`` and without."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from nershift.data.labels import LabelSpace
 from nershift.data.spans import Span
 from nershift.errors import ConfigError
 from nershift.heads.base import make_head
-from nershift.methods.laner.fast import search
-from nershift.methods.laner.fast.search import ROUNDS, beam, fixed_point
+from nershift.methods.laner import head as module
+from nershift.methods.laner.fast.all_prefixes import AllPrefixes
+from nershift.methods.laner.fast.check import compare, margins
+from nershift.methods.laner.fast.fixed_point import fixed_point
 from nershift.methods.laner.head import LabelAwareHead
 
 SPACE = LabelSpace.of(["A", "B"], "BIO")
@@ -28,10 +30,22 @@ VARIANTS = [
 ]
 
 
+@pytest.fixture(params=["plain", "fast"])
+def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Position by position, as without the folder ``fast``, and all at once."""
+    if request.param == "plain":
+        monkeypatch.setattr(module, "fast", None)
+    assert (module.fast is None) == (request.param == "plain")
+    return str(request.param)
+
+
+both_paths = pytest.mark.usefixtures("path")
+
+
 def make(space: LabelSpace = SPACE, seed: int = 3, **settings: Any) -> LabelAwareHead:
     """A head with weights large enough for the labels before to matter."""
     torch.manual_seed(seed)
-    head = LabelAwareHead(space, SIZE, {"label_size": LABEL, **settings})
+    head = LabelAwareHead.new(space, SIZE, {"label_size": LABEL, **settings})
     for p in head.parameters():
         nn.init.uniform_(p, -1, 1)
     return head.eval()
@@ -44,10 +58,6 @@ def states_of(batch: int = 4, length: int = 9, seed: int = 1) -> Tensor:
 def legal_tags(space: LabelSpace = SPACE) -> Tensor:
     torch.manual_seed(0)
     return torch.randint(0, len(space), MASK.shape) * MASK
-
-
-def scores_of(head: LabelAwareHead, states: Tensor, mask: Tensor, tags: Tensor, *positions: int) -> Tensor:
-    return head.log_probabilities(head.read(states, mask), tags, *positions)
 
 
 # -- oracles ------------------------------------------------------------------------------------------------
@@ -77,7 +87,7 @@ def scores_at(head: LabelAwareHead, both: nn.LSTM, h: Tensor, before: list[int])
     return head.project(torch.cat(parts)).log_softmax(0)
 
 
-def step_by_step(head: LabelAwareHead, h: Tensor) -> list[int]:
+def greedy(head: LabelAwareHead, h: Tensor) -> list[int]:
     """Greedy decoding from left to right within the scheme."""
     both, space, tags = bilstm(head), head.space, list[int]()
     for i in range(len(h)):
@@ -89,22 +99,13 @@ def step_by_step(head: LabelAwareHead, h: Tensor) -> list[int]:
     return tags
 
 
-# -- all prefixes at once -----------------------------------------------------------------------------------
+# -- scores and losses --------------------------------------------------------------------------------------
 
 
-def test_rough_scores_with_a_long_memory_are_the_exact_ones() -> None:
-    head, states, tags = make(), states_of(), legal_tags()
-    reading = head.read(states, MASK)
-    exact = head.log_probabilities(reading, tags)
-    torch.testing.assert_close(head.log_probabilities(reading, tags, memory=9)[MASK], exact[MASK])
-    rough = head.log_probabilities(reading, tags, memory=2)
-    torch.testing.assert_close(rough[:, :2], exact[:, :2])
-    assert (rough - exact)[MASK].abs().max() > 1e-4
-
-
+@both_paths
 @pytest.mark.parametrize("settings", VARIANTS)
-def test_parallel_training_equals_position_by_position(settings: dict[str, bool]) -> None:
-    """Losses and all gradients, to 1e-5."""
+def test_losses_and_gradients_are_those_of_the_equations(settings: dict[str, bool]) -> None:
+    """To 1e-5."""
     head, states, tags = make(**settings), states_of().requires_grad_(), legal_tags()
     found = head.loss(states, MASK, tags)
     leaves = [states, *head.parameters()]
@@ -131,28 +132,29 @@ def test_parallel_training_equals_position_by_position(settings: dict[str, bool]
             torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
+@both_paths
 def test_padding_and_later_tags_have_no_effect() -> None:
     head, states, tags = make(), states_of(), legal_tags()
-    before = scores_of(head, states, MASK, tags)
+    before = head.log_probabilities(states, MASK, tags)
     noise = torch.where(MASK[..., None], states, torch.full_like(states, 50.0))
-    torch.testing.assert_close(scores_of(head, noise, MASK, tags.masked_fill(~MASK, 3))[MASK], before[MASK])
+    torch.testing.assert_close(head.log_probabilities(noise, MASK, tags.masked_fill(~MASK, 3))[MASK], before[MASK])
     changed = tags.clone()
     changed[0, 5] = (changed[0, 5] + 1) % len(SPACE)
-    after = scores_of(head, states, MASK, changed)
+    after = head.log_probabilities(states, MASK, changed)
     torch.testing.assert_close(after[0, :6], before[0, :6])
     assert (after[0, 6:] - before[0, 6:]).abs().max() > 1e-3
-    alone = scores_of(head, states[1:2, :4], MASK[1:2, :4], tags[1:2, :4])
+    alone = head.log_probabilities(states[1:2, :4], MASK[1:2, :4], tags[1:2, :4])
     torch.testing.assert_close(alone, before[1:2, :4])
 
 
-def test_a_range_of_positions_is_a_part_of_all() -> None:
+def test_some_positions_are_a_part_of_all() -> None:
     head, states, tags = make(), states_of(), legal_tags()
-    whole = scores_of(head, states, MASK, tags)
-    part = scores_of(head, states, MASK, tags, 2, 5)
-    torch.testing.assert_close(part[[0, 1, 3]][:, :2], whole[[0, 1, 3]][:, 2:4])
-    torch.testing.assert_close(part[[0, 3], 2], whole[[0, 3], 4])
+    whole, wanted = AllPrefixes.read(head, states, MASK), MASK & (torch.arange(9) != 4)
+    part = whole.log_probabilities(tags, 2, wanted)
+    torch.testing.assert_close(part[wanted[:, 2:]], whole.log_probabilities(tags)[:, 2:][wanted[:, 2:]])
 
 
+@both_paths
 def test_every_label_vector_is_trained_o_and_start_included() -> None:
     head = make()
     tags = torch.tensor([[0, 0, 1, 2, 0, 3, 4, 0, 0]])
@@ -161,25 +163,27 @@ def test_every_label_vector_is_trained_o_and_start_included() -> None:
     assert (head.labels.weight.grad.abs().sum(1) > 0).all()
 
 
+@both_paths
 def test_scheduled_sampling_reads_predictions_in_training_alone() -> None:
     plain, head, states, tags = make(), make(sampling=1.0), states_of(), legal_tags()
     expected = plain.loss(states, MASK, tags)
     torch.testing.assert_close(head.loss(states, MASK, tags), expected)
-    found = scores_of(head, states, MASK, tags).argmax(-1)
-    scores = scores_of(head, states, MASK, found).gather(2, tags[..., None])[..., 0]
+    found = head.log_probabilities(states, MASK, tags).argmax(-1)
+    scores = head.log_probabilities(states, MASK, found).gather(2, tags[..., None])[..., 0]
     torch.testing.assert_close(head.train().loss(states, MASK, tags), -(scores * MASK).sum(1))
 
 
 # -- decoding -----------------------------------------------------------------------------------------------
 
 
+@both_paths
 @pytest.mark.parametrize("scheme", ["BIO", "BIOES", "IOB1"])
 @pytest.mark.parametrize("settings", VARIANTS[::2])
-def test_the_fixed_point_is_greedy_decoding(scheme: Any, settings: dict[str, bool]) -> None:
+def test_decoding_is_greedy(scheme: Any, settings: dict[str, bool]) -> None:
     space = LabelSpace.of(["A", "B"], scheme)
     for seed in range(3):
         head, states = make(space, seed, **settings), states_of(seed=seed)
-        expected = [step_by_step(head, states[b, :n]) for b, n in enumerate(LENGTHS)]
+        expected = [greedy(head, states[b, :n]) for b, n in enumerate(LENGTHS)]
         assert head.decode(states, MASK) == expected
         for path in expected:
             assert space.legal_starts[path[0]]
@@ -187,50 +191,42 @@ def test_the_fixed_point_is_greedy_decoding(scheme: Any, settings: dict[str, boo
             assert all(space.legal_steps[a][b] for a, b in itertools.pairwise(path))
 
 
-def test_decoding_position_by_position_is_greedy_decoding() -> None:
+@both_paths
+@pytest.mark.parametrize("settings", VARIANTS)
+def test_there_may_be_no_sentence(settings: dict[str, bool]) -> None:
+    assert make(**settings).decode(states_of()[:0], MASK[:0]) == []
+
+
+def test_margins_and_the_comparison_of_both_ways_to_decode() -> None:
     head, states = make(), states_of()
-    tags, ahead = search.step_by_step(head, states, MASK)
-    for b, length in enumerate(LENGTHS):
-        assert tags[b, :length].tolist() == step_by_step(head, states[b, :length])
-        assert not tags[b, length:].any()
-    assert (ahead[MASK] >= 0).all()
-    assert ahead[~MASK].isinf().all()
-    first = head.legal(scores_of(head, states, MASK, tags), tags, MASK, 0)[0, 0].sort().values
-    torch.testing.assert_close(ahead[0, 0], first[-1] - first[-2])
+    tags = head.greedy(states, MASK)
+    margin = margins(head, states, MASK, tags)
+    assert (margin[MASK] >= 0).all()
+    assert margin[~MASK].isinf().all()
+    first = head.legal(head.log_probabilities(states, MASK, tags), tags, MASK, 0)[0, 0].sort().values
+    torch.testing.assert_close(margin[0, 0], first[-1] - first[-2])
+    counts = compare(head, [(states, MASK), (states[:1], MASK[:1])])
+    assert (counts["sentences"], counts["differ"], counts["near_ties"]) == (5, 0, 0)
+    assert counts["passes"] >= 1
 
 
 def test_the_guess_decides_how_long_it_takes_and_nothing_else() -> None:
     head, states = make(), states_of()
-    found = fixed_point(head, states, MASK)
-    again = fixed_point(head, states, MASK, found.tags, rounds=0)
-    assert torch.equal(again.tags, found.tags)
+    result = fixed_point(head, states, MASK)
+    again = fixed_point(head, states, MASK, result.tags)
+    assert torch.equal(again.tags, result.tags)
     assert again.passes.tolist() == [1, 1, 1, 1]
-    assert again.rounds.tolist() == [0, 0, 0, 0]
     for tag in range(len(SPACE)):
-        for rounds in (0, 1, 5):
-            other = fixed_point(head, states, MASK, torch.full(MASK.shape, tag), rounds)
-            assert torch.equal(other.tags, found.tags)
-            assert (other.passes <= torch.tensor(LENGTHS)).all()
-            assert (other.rounds <= rounds).all()
+        other = fixed_point(head, states, MASK, torch.full(MASK.shape, tag))
+        assert torch.equal(other.tags, result.tags)
+        assert (other.passes <= torch.tensor(LENGTHS)).all()
 
 
-def test_rough_passes_spare_exact_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also as a GPU takes them, without looking whether anything still changes."""
-    head, states = make(), states_of(64, 30)
-    mask = torch.ones(64, 30).bool()
-    plain, helped = (fixed_point(head, states, mask, rounds=n) for n in (0, 6))
-    assert torch.equal(plain.tags, helped.tags)
-    assert helped.passes.float().mean() < 0.6 * plain.passes.float().mean()
-    monkeypatch.setattr("nershift.methods.laner.fast.search._waits_cost", lambda mask: True)
-    blind = fixed_point(head, states, mask)
-    assert torch.equal(blind.tags, plain.tags)
-    assert (blind.rounds == ROUNDS).all()
-
-
+@both_paths
 def test_long_batches_are_decoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     head, states = make(), states_of()
     whole = head.decode(states, MASK)
-    monkeypatch.setattr("nershift.methods.laner.head.CELLS", 100)
+    monkeypatch.setattr("nershift.methods.laner.head.MAX_CELLS", 100)
     assert head.decode(states, MASK) == whole
     assert head.confidences(states, MASK, [[Span(0, 1, "A")]] * 4)[2][0] > 0
 
@@ -238,10 +234,10 @@ def test_long_batches_are_decoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_wide_beam_finds_the_best_sequence_and_a_narrow_one_is_greedy() -> None:
     head, states = make(), states_of(length=4)
     mask = MASK[:, :4]
-    assert torch.equal(beam(head, states, mask, 1), fixed_point(head, states, mask).tags)
+    assert torch.equal(head.beam(states, mask), head.greedy(states, mask))
     both = bilstm(head).requires_grad_(False)
     head.requires_grad_(False)
-    for b, found in enumerate(make(beam=500).decode(states, mask)):
+    for b, best in enumerate(make(beam=500).decode(states, mask)):
         n = int(mask[b].sum())
         paths = [
             p
@@ -250,9 +246,10 @@ def test_a_wide_beam_finds_the_best_sequence_and_a_narrow_one_is_greedy() -> Non
         ]
         h = states[b, :n]
         totals = [sum(float(scores_at(head, both, h, list(p[:i]))[p[i]]) for i in range(n)) for p in paths]
-        assert found == list(paths[max(range(len(paths)), key=totals.__getitem__)])
+        assert best == list(paths[max(range(len(paths)), key=totals.__getitem__)])
 
 
+@both_paths
 def test_confidence_is_the_probability_of_the_tags_given_those_before() -> None:
     head, states = make().requires_grad_(False), states_of()
     both, h = bilstm(head).requires_grad_(False), states[0]
@@ -278,6 +275,7 @@ def test_it_is_made_by_name_and_described_in_full(tmp_path: Path) -> None:
         make_head("label aware", SPACE, SIZE)  # type: ignore[arg-type]
 
 
+@both_paths
 def test_half_precision_states_are_widened() -> None:
     head, tags = make(), legal_tags()
     with torch.autocast("cpu", torch.bfloat16):

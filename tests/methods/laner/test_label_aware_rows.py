@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from nershift.data.labels import LabelSpace
-from nershift.methods.laner.fast.search import fixed_point, step_by_step
+from nershift.methods.laner.fast.check import margins
+from nershift.methods.laner.fast.fixed_point import fixed_point
 from nershift.methods.laner.head import LabelAwareHead
 from nershift.methods.laner.rows import OWN, carry_over
 
@@ -15,7 +16,7 @@ SIZE = 16
 
 def made(*types: str, seed: int) -> LabelAwareHead:
     torch.manual_seed(seed)
-    return LabelAwareHead(LabelSpace.of(types, "BIO"), SIZE, {"label_size": 8}).requires_grad_(False)
+    return LabelAwareHead.new(LabelSpace.of(types, "BIO"), SIZE, {"label_size": 8}).requires_grad_(False)
 
 
 def learned() -> LabelAwareHead:
@@ -57,8 +58,8 @@ def test_decoding_is_greedy_where_unseen_types_start_alike() -> None:
     chosen = set[str]()
     for seed in range(5):
         states = torch.randn(*mask.shape, SIZE, generator=torch.Generator().manual_seed(seed))
-        expected, ahead = step_by_step(new, states, mask)
+        expected = new.greedy(states, mask)
         assert torch.equal(fixed_point(new, states, mask).tags, expected)
-        assert ahead.min() > 1e-6
+        assert margins(new, states, mask, expected).min() > 1e-6
         chosen |= {new.space.tags[i] for i in expected[mask].tolist()}
     assert len(chosen & {f"B-{t}" for t in "acdef"}) > 2

@@ -1,4 +1,4 @@
-"""The fused label context against walks and attention one after the other."""
+"""The fused CUDA kernel of the label context against walks and attention one after the other."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from cuda_on_cpu import COMPILER, on_cpu
-from nershift.methods.laner.fast import on_gpu
-from nershift.methods.laner.label_attention import attend
-from nershift.methods.laner.prefixes import PrefixLSTM
+from nershift.data.labels import LabelSpace
+from nershift.methods.laner.fast import chain, graph_decoding, kernels, prefix_states
+from nershift.methods.laner.fast.attention import attend
+from nershift.methods.laner.fast.prefix_states import backward_states, forward_states, fused_context, recurrence
+from nershift.methods.laner.head import LabelAwareHead, LabelEncoder
 
 ARGUMENTS = [
     *("const float4*", "const float*", "const long long*", "const float*", "const float*", "const float*"),
@@ -21,18 +23,18 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GP
 
 
 def case(batch: int, n: int, size: int, first: int) -> tuple[list[Tensor], Tensor]:
-    """What the kernel is given but for ``first``, and what it has to find."""
+    """The kernel's arguments without ``first``, and the expected result."""
     torch.manual_seed(n)
-    prefixes, table = PrefixLSTM(size), torch.randn(6, size)
-    for p in prefixes.parameters():
+    encoder, table = LabelEncoder(size), torch.randn(6, size)
+    for p in encoder.parameters():
         nn.init.uniform_(p, -0.5, 0.5)
     labels, live = torch.randint(0, 6, (batch, n)), torch.rand(batch, n) < 0.8
     live[:, -1] = torch.arange(batch) % 4 == 0
     query, scores = torch.randn(batch, n - first, size), torch.randn(batch, n - first, n)
     with torch.no_grad():
-        ahead = prefixes.forward_states(table, labels)
-        shares, means = attend(*prefixes.backward_states(table, labels, live, first), query, scores, first)
-        given = [x.detach() for x in (*prefixes._recurrence(table), labels, ahead, query, scores, live)]
+        ahead = forward_states(encoder, table, labels)
+        shares, means = attend(*backward_states(encoder, table, labels, live, first), query, scores, first)
+        given = [x.detach() for x in (*recurrence(encoder, table), labels, ahead, query, scores, live)]
         return given, torch.cat([shares @ ahead, means], -1)
 
 
@@ -42,11 +44,11 @@ def case(batch: int, n: int, size: int, first: int) -> tuple[list[Tensor], Tenso
     [(3, 7, 5, 0, 1, True), (9, 5, 33, 0, 2, True), (6, 6, 40, 3, 1, False), (1, 1, 3, 0, 2, False)],
 )
 def test_the_source_equals_walks_and_attention(tmp_path, monkeypatch, batch, n, size, first, quads, shared) -> None:
-    settings = on_gpu.context_settings(size, quads, shared)
-    kernel = on_cpu(on_gpu.source("context"), "label_context", settings, tmp_path, ARGUMENTS)
-    monkeypatch.setattr(on_gpu, "_context_kernel", lambda *_: kernel)
+    settings = kernels.context_settings(size, quads, shared)
+    kernel = on_cpu(kernels.source("context"), "label_context", settings, tmp_path, ARGUMENTS)
+    monkeypatch.setattr(kernels, "_context_kernel", lambda *_: kernel)
     given, expected = case(batch, n, size, first)
-    found, wanted = on_gpu.context(*given, first, quads=quads), given[-1][:, first:]
+    found, wanted = kernels.context(*given, first, quads=quads), given[-1][:, first:]
     assert torch.allclose(found[wanted], expected[wanted], atol=2e-5, rtol=1e-4)
 
 
@@ -57,43 +59,38 @@ def test_the_source_equals_walks_and_attention(tmp_path, monkeypatch, batch, n, 
 )
 def test_the_gpu_kernel_equals_walks_and_attention(batch, n, size, first, quads) -> None:
     given, expected = case(batch, n, size, first)
-    found = on_gpu.context(*(x.cuda() for x in given), first, quads=quads).cpu()
+    found = kernels.context(*(x.cuda() for x in given), first, quads=quads).cpu()
     wanted = given[-1][:, first:]
     assert torch.allclose(found[wanted], expected[wanted], atol=2e-5, rtol=1e-4)
 
 
 def test_a_block_has_room_for_the_paper_s_size() -> None:
     h100, a100 = 227 * 1024, 163 * 1024
-    assert on_gpu.shared_bytes(100, 1, weights=True) <= a100 <= h100
-    assert on_gpu.shared_bytes(128, 2, weights=False) <= 48 * 1024
+    assert kernels.shared_bytes(100, 1, weights=True) <= a100 <= h100
+    assert kernels.shared_bytes(128, 2, weights=False) <= 48 * 1024
 
 
-def test_the_cpu_and_training_have_their_own_way() -> None:
-    prefixes = PrefixLSTM(4)
+def test_the_cpu_does_without_the_kernel() -> None:
     labels, live = torch.zeros(2, 3, dtype=torch.long), torch.ones(2, 3, dtype=torch.bool)
     states = torch.zeros(2, 3, 4)
-    assert prefixes.attended(torch.zeros(5, 4), labels, states, states, torch.zeros(2, 3, 3), live, 0) is None
+    assert (
+        fused_context(LabelEncoder(4), torch.zeros(5, 4), labels, states, states, torch.zeros(2, 3, 3), live, 0) is None
+    )
 
 
 @needs_gpu
 @pytest.mark.parametrize("size", [100, 129])
 def test_the_gpu_decodes_with_the_kernels_without_a_warning(size) -> None:
-    from nershift.data.labels import LabelSpace
-    from nershift.methods.laner.fast import chain, replayed
-    from nershift.methods.laner.fast.search import step_by_step
-    from nershift.methods.laner.head import LabelAwareHead
-    from nershift.methods.laner.method import prefixes
-
     torch.manual_seed(0)
-    head = LabelAwareHead(LabelSpace.of(["A", "B"], "BIO"), 24, {"label_size": size}).cuda().eval()
+    head = LabelAwareHead.new(LabelSpace.of(["A", "B"], "BIO"), 24, {"label_size": size}).cuda().eval()
     states = 3 * torch.randn(20, 12, 24, device="cuda")
     mask = torch.arange(12, device="cuda") < torch.arange(1, 21, device="cuda")[:, None]
-    expected, _ = step_by_step(head, states, mask)
-    for _ in range(3):  # the third time from recordings
+    expected = head.greedy(states, mask)
+    for _ in range(3):  # the third time by CUDA graphs
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             found = head.decode(states, mask)
         assert found == [row[: len(tags)].tolist() for row, tags in zip(expected, found, strict=True)]
-    assert not prefixes._attended.failed
-    assert not chain._carry.failed
-    assert any(replayed._kept[head].values())
+    assert not prefix_states._fused.failed
+    assert not chain._propagate.failed
+    assert any(graph_decoding._kept[head].values())

@@ -33,10 +33,10 @@ def quick(tiny: dict[str, Any]) -> dict[str, Any]:
     return merge(tiny, QUICK)
 
 
-def decoder_of(model: TaggingModel, key: str = TARGET) -> LabelAwareHead:
-    found = model.head(key)
-    assert isinstance(found, LabelAwareHead)
-    return found
+def head_of(model: TaggingModel, key: str = TARGET) -> LabelAwareHead:
+    head = model.head(key)
+    assert isinstance(head, LabelAwareHead)
+    return head
 
 
 def started(make_method: Make, sources: list[Corpus], target: Corpus, **options: Any) -> tuple[Any, Any]:
@@ -45,11 +45,11 @@ def started(make_method: Make, sources: list[Corpus], target: Corpus, **options:
     method = make_method("laner", sources, target, settings)
     method.check()
     start = method.pretrain().model
-    old = decoder_of(start, "shared")
+    old = head_of(start, "shared")
     with torch.no_grad():  # as if something had been learned
         for p in old.parameters():
             p.add_(torch.randn_like(p))
-    return old, decoder_of(method.prepare_target(start))
+    return old, head_of(method.prepare_target(start))
 
 
 def rows_equal(new: LabelAwareHead, old: LabelAwareHead, pairs: dict[str, str]) -> list[bool]:
@@ -205,8 +205,8 @@ def test_a_checked_run_says_where_step_by_step_would_differ(
 ) -> None:
     config = merge(quick, {"options": {"check": True}})
     corpus = make_corpus("news", train=30, dev=6, test=9)
-    told = transfer("laner", corpus, out=tmp_path / "run", config=config, quiet=True).metrics["decoding"]
-    assert (told["sentences"], told["differ"], told["near_ties"]) == (9, 0, 0)
-    assert told["passes"] >= 1
+    counts = transfer("laner", corpus, out=tmp_path / "run", config=config, quiet=True).metrics["decoding"]
+    assert (counts["sentences"], counts["differ"], counts["near_ties"]) == (9, 0, 0)
+    assert counts["passes"] >= 1
     plain = transfer("laner", corpus, out=tmp_path / "plain", config=quick, quiet=True)
     assert "decoding" not in plain.metrics

@@ -1,271 +1,230 @@
-"""The label-aware head of LANER: each tag is predicted from its token and from all tags before it.
+"""The label-aware head of LANER (§2.2): each tag is predicted from its token and from all tags before it.
 
-Where this differs from the authors' public code, and why:
+:meth:`LabelAwareHead.next_tag` is the paper's eqs. 3-10 for one position. Everything else in this file calls it in a
+loop over positions. The optional package ``fast`` computes all positions at once, with equal results.
 
-- It runs over words, so no special token and no padding is ever part of a prefix, in training or in use (there,
-  sub-words, ``[CLS]`` and padding enter the prefix, in training as an extra label, in use as whatever was predicted).
-- ``O`` has a vector of its own that is trained (there, it shares the all-zero padding row).
-- The empty prefix is a trained start label (there, the first position has layers that no loss ever reaches).
-- All prefixes are read at once (there, one after the other), and a batch may hold a single sentence (there, a last
-  batch of one ends training).
-- Both attentions are masked (there, they see padding, so that results depend on the rest of the batch).
-- Eq. 7 reads token and background together, as printed (``connect=False``: the token alone, the public default).
+Departures from the authors' public code are listed in README.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.functional import linear
 
-from nershift.backend.autograd import look_up
+from nershift.config import setting
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Span
 from nershift.heads.base import Head, cut, register, widened
-from nershift.methods.laner.fast.chain import NONE, Chain, carries_on_gpu
-from nershift.methods.laner.fast.replayed import replayed
-from nershift.methods.laner.fast.search import Reading, beam, fixed_point
-from nershift.methods.laner.label_attention import attend, attend_recent
-from nershift.methods.laner.prefixes import PrefixLSTM
 
-CELLS = 50_000_000  # sentences × positions × positions × units decoded at a time, which bounds memory
-USUAL = 5  # labels before a position that its chain reads, the start label included
+NEVER = float("-inf")  # score of a tag that the scheme forbids
+MAX_CELLS = 50_000_000  # sentences × positions² × label units computed at a time: bounds memory
+
+
+class Fast(Protocol):
+    """What the optional package ``fast`` offers: the results of this file, computed for all positions at once."""
+
+    def log_probabilities(self, head: LabelAwareHead, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor: ...
+    def greedy(self, head: LabelAwareHead, states: Tensor, mask: Tensor) -> Tensor: ...
+    def compare(self, head: LabelAwareHead, batches: Iterable[tuple[Tensor, Tensor]]) -> dict[str, float]: ...
+
+
+fast: Fast | None = None  # set by the package's __init__.py if the folder fast/ is there
 
 
 @dataclass(frozen=True)
 class LabelAwareSettings:
-    label_size: int = 100  # d2: of a label's vector, and of each direction of the label LSTM
-    background: bool = True  # LB: attention from the labels before to all tokens (eqs. 4-6)
-    context: bool = True  # LC: attention from the token to the labels before (eqs. 7-8)
-    connect: bool = True  # eq. 7 reads the background too
-    sampling: float = 0.0  # share of gold tags in a training prefix that are replaced by predicted ones
-    beam: int = 1  # hypotheses kept when decoding; 1: greedy, as in the paper
+    label_size: int = setting(100, "Units of a label vector and of each direction of the label LSTM (d2).", low=1)
+    background: bool = setting(True, "Label background: the labels so far attend to all tokens (eqs. 4-6).")
+    context: bool = setting(True, "Label context: the token attends to the labels so far (eqs. 7-8).")
+    connect: bool = setting(True, "Eq. 7 reads token and label background; false: the token alone.")
+    sampling: float = setting(
+        0.0, "Share of gold tags in a prefix that training replaces by predicted ones; 0: none.", low=0, high=1
+    )
+    beam: int = setting(1, "Hypotheses kept when decoding; 1: greedy, as in the paper.", low=1)
+
+
+class LabelEncoder(nn.Module):
+    """The BiLSTM over label vectors (``f_re`` of eq. 3); its directions are apart, since ``fast`` runs them apart."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.ahead = nn.LSTM(size, size, batch_first=True)
+        self.back = nn.LSTM(size, size)
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """``[B, n, D]`` → ``[B, n, 2D]``."""
+        backward = self.back(vectors.flip(1).transpose(0, 1))[0].transpose(0, 1).flip(1)
+        return torch.cat([self.ahead(vectors)[0], backward], -1)
 
 
 @register("label-aware")
 class LabelAwareHead(Head):
-    """``p(y_i | y_1 … y_{i-1}, X)`` (eq. 1) from token states, a label BiLSTM and two attentions.
-
-    In training all prefixes of the gold tags are read in one go. Greedy decoding repeats that parallel pass from a
-    guess until nothing changes, which gives the very tags of going from left to right; the guess comes from the same
-    layers with a few usual labels in place of each prefix (:meth:`chain`).
+    """``p(y_i | y_1 … y_{i-1}, X)`` (eq. 1) from token states, a BiLSTM over the labels so far, and two attentions.
 
     Example:
-        >>> head = LabelAwareHead(LabelSpace.of(["LOC"], "BIO"), 4, {"label_size": 3})
+        >>> head = LabelAwareHead.new(LabelSpace.of(["LOC"], "BIO"), 4, {"label_size": 3})
         >>> states, mask = torch.zeros(2, 3, 4), torch.tensor([[True] * 3, [True, False, False]])
         >>> [len(tags) for tags in head.decode(states, mask)]
         [3, 1]
     """
 
-    retired = ("draft",)  # a linear layer that made the guess
-    _forbidden: Tensor  # [C + 1, C], before × after; the last row is the start of a sentence
-    _open: Tensor  # [C]: tags that a sentence may not end with
-    _usual: Tensor  # [C, USUAL]: labels that a prefix which ends in each tag has for its chain
+    retired = ("draft",)  # a linear layer that once guessed tags for parallel decoding
+    _forbidden: Tensor  # [C + 1, C]: tag before × tag; the last row is the start of a sentence
+    _unfinished: Tensor  # [C]: tags that cannot end a sentence
 
     @classmethod
     def new(cls, space: LabelSpace, size: int, settings: Mapping[str, Any]) -> LabelAwareHead:
-        return cls(space, size, settings)
+        return cls(space, size, LabelAwareSettings(**settings))
 
-    def __init__(self, space: LabelSpace, size: int, settings: Mapping[str, Any] | None = None) -> None:
-        made = LabelAwareSettings(**(settings or {}))
-        labels = 2 * made.label_size
-        super().__init__(space, size + size * made.background + labels * made.context)  # W_o, b_o over u
-        self.settings = made
-        self.labels = nn.Embedding(len(space) + 1, made.label_size)  # U; the last row is the start label
-        self.prefixes = PrefixLSTM(made.label_size)
-        if made.background:
+    def __init__(self, space: LabelSpace, size: int, settings: LabelAwareSettings | None = None) -> None:
+        settings = settings or LabelAwareSettings()
+        labels = 2 * settings.label_size  # of a state of the label encoder
+        super().__init__(space, size + size * settings.background + labels * settings.context)  # W_o, b_o
+        self.settings = settings
+        self.labels = nn.Embedding(len(space) + 1, settings.label_size)  # U; the last row is the start label
+        self.prefixes = LabelEncoder(settings.label_size)
+        if settings.background:
             self.query = nn.Linear(labels, size)  # W_2, b_2
-        if made.context:
-            reads = size * (2 if made.background and made.connect else 1)
-            self.reader = nn.Linear(reads, labels)  # W_3, b_3
+        if settings.context:
+            connect = settings.background and settings.connect
+            self.reader = nn.Linear(size * (2 if connect else 1), labels)  # W_3, b_3
         allowed = torch.tensor([*space.legal_steps, space.legal_starts])
         self.register_buffer("_forbidden", ~allowed, persistent=False)
-        self.register_buffer("_open", ~torch.tensor(space.legal_ends), persistent=False)
-        self.register_buffer("_usual", _usual(allowed[:-1]), persistent=False)
+        self.register_buffer("_unfinished", ~torch.tensor(space.legal_ends), persistent=False)
 
     def describe(self) -> dict[str, Any]:
-        return super().describe() | {"settings": asdict(self.settings)}
+        settings = {f.name: getattr(self.settings, f.name) for f in fields(LabelAwareSettings)}
+        return super().describe() | {"settings": settings}
 
-    def read(self, states: Tensor, mask: Tensor) -> Reading:
-        """What the layers make of the tokens alone, computed once however often the tags change.
+    # -- the model -----------------------------------------------------------------------------------------
 
-        Every layer is linear, so its share in a token, in a background (a mean of tokens) and in a context can be
-        taken apart, and the mean of projected tokens is the projected mean.
-        """
+    def next_tag(self, states: Tensor, mask: Tensor, before: Tensor) -> Tensor:
+        """Log probabilities ``[B, C]`` of the tag behind the tags ``before [B, i]``: eqs. 3-10 for token i."""
         with torch.autocast(states.device.type, enabled=False):
-            states = widened(states)
-            size, settings = states.shape[-1], self.settings
-            out = self.project.weight.split([size, self.project.in_features - size], 1)
-            parts = {"out": linear(states, out[0], self.project.bias)}
-            if settings.context:
-                parts["reader"] = linear(states, self.reader.weight[:, :size], self.reader.bias)
-            if settings.background:
-                parts["keys"] = states @ self.query.weight  # [B, L, 2D], of eqs. 4-5
-                parts["key_bias"] = states @ self.query.bias  # [B, L]
-                parts["background_out"] = linear(states, out[1][:, :size])
-                if settings.context and settings.connect:
-                    parts["background_reader"] = linear(states, self.reader.weight[:, size:])
-            return Reading(parts, mask, {"newest": self.prefixes.newest(self.labels.weight)})
-
-    def log_probabilities(
-        self,
-        reading: Reading,
-        tags: Tensor,
-        first: int = 0,
-        last: int | None = None,
-        wanted: Tensor | None = None,
-        memory: int | None = None,
-    ) -> Tensor:
-        """Of every tag at positions ``first`` to ``last - 1``, given the tags before each: ``[B, last - first, C]``.
-
-        Args:
-            tags: ids, ``[B, L]``; those at ``last - 1`` and later are not read.
-            wanted: bool, ``[B, L]``: positions whose result will be looked at, where these are not all.
-            memory: a rough result for all positions, by backward walks of so many labels; None: the exact one.
-        """
-        with torch.autocast(tags.device.type, enabled=False):
-            parts, last = reading.parts, tags.shape[1] if last is None else last
-            start = tags.new_full((len(tags), 1), len(self.space))
-            prefix = torch.cat([start, tags[:, : last - 1]], 1)  # [B, n], position i reads labels 0..i
-            ahead = self.prefixes.forward_states(self.labels.weight, prefix)  # [B, n, D]
-            scores = parts["out"][:, first:last]  # u of eq. 10, token part
-            shares = None
+            states = widened(states)  # [B, L, H]
+            token = states[:, before.shape[1]]  # h_i, [B, H]
+            start = before.new_full((len(before), 1), len(self.space))
+            labels = self.prefixes(self.labels(torch.cat([start, before], 1)))  # eq. 3: e, [B, i + 1, 2D]
+            features = [token]
             if self.settings.background:
-                newest = look_up(reading.tables["newest"], prefix[:, first:])
-                shares = self._background(parts, reading.mask, torch.cat([ahead[:, first:], newest], -1))
-                scores = scores + shares @ parts["background_out"]  # h^b of eq. 6
+                query = self.query(labels[:, -1])  # eq. 4: [B, H]
+                features.append(_attend(query, states, mask))  # eqs. 5-6: h^b_i, [B, H]
             if self.settings.context:
-                query = parts["reader"][:, first:last]  # eq. 7, [B, R, 2D]
-                if shares is not None and self.settings.connect:
-                    query = query + shares @ parts["background_reader"]
-                live = reading.mask if wanted is None else wanted
-                context = self._context(query, prefix, ahead, live[:, :last], first, memory)
-                scores = scores + linear(context, self.project.weight[:, -context.shape[-1] :])  # eq. 9
-            return functional.log_softmax(scores, -1)
+                query = self.reader(torch.cat(features, -1) if self.settings.connect else token)  # eq. 7: [B, 2D]
+                features.append(_attend(query, labels))  # eq. 8: e^c_i, [B, 2D]
+            return self.project(torch.cat(features, -1)).log_softmax(-1)  # eqs. 9-10
+
+    def log_probabilities(self, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
+        """Of every tag at every position, given ``tags [B, L]`` before it: ``[B, L, C]``."""
+        if parallel := self._fast(states):
+            return parallel.log_probabilities(self, states, mask, tags)
+        return torch.stack([self.next_tag(states, mask, tags[:, :i]) for i in range(tags.shape[1])], 1)
 
     @staticmethod
-    def _background(parts: Mapping[str, Tensor], mask: Tensor, newest: Tensor) -> Tensor:
-        """How much the labels before look at each token: ``[B, R, 2D]`` → ``[B, R, L]`` (eqs. 4-5)."""
-        scores = newest @ parts["keys"].transpose(1, 2) + parts["key_bias"][:, None]
-        return scores.masked_fill(~mask[:, None], NONE).softmax(-1)
-
-    def _context(
-        self, query: Tensor, prefix: Tensor, ahead: Tensor, live: Tensor, first: int, memory: int | None
-    ) -> Tensor:
-        """What the token makes of the labels before it, ``[B, R, 2D]``."""
-        q_ahead, q_back = query.chunk(2, -1)  # [B, R, D] each
-        scores = q_ahead @ ahead.transpose(1, 2)
-        if memory is None:
-            table = self.labels.weight
-            fused = self.prefixes.attended(table, prefix, ahead, q_back, scores, live, first)
-            if fused is not None:
-                return fused
-            back, where = self.prefixes.backward_states(table, prefix, live, first)
-            shares, context = attend(back, where, q_back, scores, first)  # eq. 8
-        else:
-            depth = min(memory, prefix.shape[1])
-            recent = self.prefixes.recent_states(self.labels.weight, prefix, live, depth)
-            shares, context = attend_recent(recent, q_back, scores)
-        return torch.cat([shares @ ahead, context], -1)
-
-    def chain(self, reading: Reading) -> Chain:
-        """The same layers with a few usual labels for each tag before, in place of the prefix."""
-        with torch.autocast(reading.mask.device.type, enabled=False):
-            parts, tags = reading.parts, len(self.space)
-            before = self._usual_states()  # [C + 1, n, 2D]
-            background = parts["out"].new_zeros(len(reading.mask), tags + 1, tags)
-            values = background.new_zeros(tags + 1, before.shape[1], tags)
-            asked = values[..., 0]
-            offered = asked.expand(len(reading.mask), -1, -1)
-            if self.settings.background:
-                newest = before[:, -1].expand(len(reading.mask), -1, -1)
-                shares = self._background(parts, reading.mask, newest)  # [B, C + 1, L]
-                background = shares @ parts["background_out"]
-            if self.settings.context:
-                values = linear(before, self.project.weight[:, -before.shape[-1] :])
-                asked = linear(parts["reader"], before.flatten(0, 1)).unflatten(-1, before.shape[:2])
-                if self.settings.background and self.settings.connect:
-                    offered = torch.einsum("bpd,pnd->bpn", shares @ parts["background_reader"], before)
-            shape = (*reading.mask.shape, -1, -1)
-            return Chain(parts["out"], background, asked.expand(shape), offered, values, self._forbidden)
-
-    def _usual_states(self) -> Tensor:
-        """Of the label BiLSTM over the usual labels that end in each tag, ``[C + 1, n, 2D]``; last, over the start."""
-        table = self.labels.weight
-        ahead = self.prefixes.forward_states(table, self._usual)  # [C, n, D]
-        back = self.prefixes.back(look_up(table, self._usual.flip(1).t()))[0].flip(0).transpose(0, 1)
-        start = torch.cat([ahead[:1, :1], self.prefixes.newest(table)[-1:, None]], -1)  # [1, 1, 2D]
-        return torch.cat([torch.cat([ahead, back], -1), start.expand(-1, USUAL, -1)])
+    def _fast(states: Tensor) -> Fast | None:
+        return fast if states.device.type in ("cpu", "cuda") else None
 
     def loss(self, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
-        """Teacher forcing, but for the share of tags that sampling replaces."""
+        """Teacher forcing (footnote 2), except for the share of tags that ``sampling`` replaces."""
         tags = tags.masked_fill(~mask, 0)
-        reading = self.read(states, mask)
-        read = self._sampled(reading, tags) if self.training and self.settings.sampling else tags
-        scores = self.log_probabilities(reading, read).gather(2, tags[..., None])[..., 0]
+        before = tags
+        if self.training and self.settings.sampling:
+            before = self._sampled(states, mask, tags)
+        scores = self.log_probabilities(states, mask, before).gather(2, tags[..., None])[..., 0]
         return -scores.masked_fill(~mask, 0.0).sum(1)
 
     @torch.no_grad()
-    def _sampled(self, reading: Reading, tags: Tensor) -> Tensor:
-        """Scheduled sampling, all positions at once: what one parallel pass predicts replaces some gold tags."""
-        found = self.log_probabilities(reading, tags).argmax(-1)
-        return torch.where(torch.rand(tags.shape, device=tags.device) < self.settings.sampling, found, tags)
+    def _sampled(self, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
+        """Scheduled sampling: predictions from gold tags replace some of the gold tags."""
+        predicted = self.log_probabilities(states, mask, tags).argmax(-1)
+        return torch.where(torch.rand(tags.shape, device=tags.device) < self.settings.sampling, predicted, tags)
+
+    # -- decoding ------------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def decode(self, states: Tensor, mask: Tensor) -> list[list[int]]:
         """Legal tags, greedily from left to right, or the best sequence that the beam finds."""
-        room = self._room(mask.shape[1], self.settings.beam)
-        found = list[list[int]]()
-        for part, shown in zip(states.split(room), mask.split(room), strict=True):
+        size, paths = self._batch_size(mask.shape[1]), list[list[int]]()
+        parallel = self._fast(states)
+        for part, shown in zip(states.split(size), mask.split(size), strict=True):
             if self.settings.beam > 1:
-                found += cut(beam(self, part, shown, self.settings.beam), shown)
+                tags = self.beam(part, shown)
             else:
-                alone = part.is_cuda and carries_on_gpu(part.dtype)
-                tags = replayed(self, part, shown) if alone else None
-                found += cut(fixed_point(self, part, shown).tags if tags is None else tags, shown)
-        return found
+                tags = parallel.greedy(self, part, shown) if parallel else self.greedy(part, shown)
+            paths += cut(tags, shown)
+        return paths
 
-    def _room(self, length: int, beam: int = 1) -> int:
-        """Sentences to decode at a time."""
-        return max(1, CELLS // (length**2 * self.settings.label_size * beam))
+    def _batch_size(self, length: int) -> int:
+        return max(1, MAX_CELLS // (length**2 * self.settings.label_size * self.settings.beam))
+
+    @torch.no_grad()
+    def greedy(self, states: Tensor, mask: Tensor) -> Tensor:
+        """Greedy decoding, token by token: ``[B, L]``, 0 under padding."""
+        tags = torch.zeros(mask.shape, dtype=torch.long, device=mask.device)
+        for i in range(mask.shape[1]):
+            scores = self.next_tag(states, mask, tags[:, :i])[:, None]
+            tags[:, i] = self.legal(scores, tags, mask, i)[:, 0].argmax(-1)
+        return tags.masked_fill(~mask, 0)
+
+    @torch.no_grad()
+    def beam(self, states: Tensor, mask: Tensor) -> Tensor:
+        """The most probable of the sequences kept at each position (W of them): ``[B, L]``, 0 under padding."""
+        width, (batch, length) = self.settings.beam, mask.shape
+        states, masks = (x.repeat_interleave(width, 0) for x in (states, mask))  # [B·W, …]
+        tags = torch.zeros(batch, width, length, dtype=torch.long, device=mask.device)
+        totals = torch.full((batch, width), NEVER, device=mask.device)
+        totals[:, 0] = 0.0  # all hypotheses start equal, so only one may count
+        sentence = torch.arange(batch, device=mask.device)[:, None]
+        for i in range(length):
+            flat = tags.flatten(0, 1)  # [B·W, L]
+            scores = self.legal(self.next_tag(states, masks, flat[:, :i])[:, None], flat, masks, i)
+            scores = scores[:, 0].unflatten(0, (batch, width))  # [B, W, C]
+            ended = torch.full_like(scores, NEVER)
+            ended[..., 0] = 0.0  # behind its end a sentence has one way to go on
+            scores = torch.where(mask[:, i, None, None], scores, ended)
+            totals, best = (totals[..., None] + scores).flatten(1).topk(width, dim=1)
+            tags = tags[sentence, best // scores.shape[-1]]
+            tags[:, :, i] = best % scores.shape[-1]
+        return tags[:, 0].masked_fill(~mask, 0)
 
     def legal(self, scores: Tensor, tags: Tensor, mask: Tensor, first: int) -> Tensor:
-        """Scores ``[B, R, C]`` of positions ``first`` on, with -inf for tags that may not follow the one before."""
-        return self.following(self.ending(scores, mask, first), tags, first)
+        """Scores ``[B, R, C]`` of positions ``first`` on, with -inf for tags that the scheme forbids there."""
+        return self.legal_after(self.legal_ends(scores, mask, first), tags, first)
 
-    def ending(self, scores: Tensor, mask: Tensor, first: int) -> Tensor:
-        """The part of :meth:`legal` that no tag changes: with what may a sentence end?"""
-        ends = mask & ~functional.pad(mask, (0, 1))[:, 1:]  # the last token of each sentence
-        return scores.masked_fill(ends[:, first : first + scores.shape[1], None] & self._open, NONE)
+    def legal_ends(self, scores: Tensor, mask: Tensor, first: int) -> Tensor:
+        """-inf for tags that cannot end a sentence, at the last token of each."""
+        ends = mask & ~functional.pad(mask, (0, 1))[:, 1:]
+        return scores.masked_fill(ends[:, first : first + scores.shape[1], None] & self._unfinished, NEVER)
 
-    def following(self, scores: Tensor, tags: Tensor, first: int) -> Tensor:
-        """The other part: what may follow the tag before, or begin a sentence?"""
+    def legal_after(self, scores: Tensor, tags: Tensor, first: int) -> Tensor:
+        """-inf for tags that cannot follow the tag before, or cannot start a sentence."""
         before = functional.pad(tags, (1, 0), value=len(self.space))[:, first : first + scores.shape[1]]
-        return scores.masked_fill(self._forbidden[before], NONE)
+        return scores.masked_fill(self._forbidden[before], NEVER)
+
+    # -- confidence ----------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def confidences(self, states: Tensor, mask: Tensor, spans: Sequence[Sequence[Span]]) -> list[list[float]]:
-        """The probability of a span's tags given its sentence and the given spans before it.
+        """The probability of a span's tags given its sentence and the spans before it.
 
-        Spans that overlap are put into different readings of the sentence, the first that has room for each.
+        Spans that overlap are scored in separate taggings of the sentence.
         """
         length = mask.shape[1]
-        readings = [(b, layer) for b, mine in enumerate(spans) for layer in _layers(mine)]
+        taggings = [(b, layer) for b, mine in enumerate(spans) for layer in _layers(mine)]
         out = [[0.0] * len(mine) for mine in spans]
-        room = self._room(length)
-        for at in range(0, len(readings), room):
-            part = readings[at : at + room]
+        size = self._batch_size(length)
+        for at in range(0, len(taggings), size):
+            part = taggings[at : at + size]
             rows = torch.tensor([b for b, _ in part], device=mask.device)
             paths = [self.space.encode(sorted(spans[b][s] for s in layer), length) for b, layer in part]
             tags = torch.tensor(paths, device=mask.device)
-            reading = self.read(states[rows], mask[rows])
-            every = functional.log_softmax(self.log_probabilities(reading, tags) / self.temperature, -1)
-            scores = every.gather(2, tags[..., None])[..., 0]
+            scores = self.log_probabilities(states[rows], mask[rows], tags) / self.temperature
+            scores = functional.log_softmax(scores, -1).gather(2, tags[..., None])[..., 0]
             sums = functional.pad(scores.double().cumsum(1), (1, 0)).cpu()
             for (b, layer), total in zip(part, sums, strict=True):
                 for s in layer:
@@ -273,21 +232,16 @@ class LabelAwareHead(Head):
         return out
 
 
-def _usual(allowed: Tensor) -> Tensor:
-    """Start label, and then up to each tag the first that may stand before the next, ``[C, USUAL]``.
-
-    Args:
-        allowed: bool, before × after, ``[C, C]``.
-    """
-    first = allowed.int().argmax(0)  # O, if O may
-    columns = [torch.arange(len(allowed))]
-    for _ in range(USUAL - 2):
-        columns.append(first[columns[-1]])
-    return torch.stack([torch.full_like(first, len(allowed)), *reversed(columns)], 1)
+def _attend(query: Tensor, states: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Mean of ``states [B, n, D]`` under a softmax of their products with ``query [B, D]``: ``[B, D]``."""
+    scores = (states @ query[..., None])[..., 0]  # [B, n]
+    if mask is not None:
+        scores = scores.masked_fill(~mask, NEVER)
+    return (scores.softmax(1)[:, None] @ states)[:, 0]
 
 
 def _layers(spans: Sequence[Span]) -> list[list[int]]:
-    """Numbers of the spans in as many groups as it takes for no group to have an overlap."""
+    """Indices of the spans in groups without an overlap, as few groups as greedy filling needs."""
     layers = list[list[int]]()
     for s in sorted(range(len(spans)), key=lambda s: spans[s]):
         for layer in layers:

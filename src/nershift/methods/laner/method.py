@@ -1,27 +1,28 @@
-"""LANER: a label-aware, autoregressive tagger, trained on the sources and then on the target."""
+"""LANER: a label-aware tagger, trained on the sources and then on the target (§2.3)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from nershift.config import merge
+import torch
+
+from nershift.config import merge, setting
 from nershift.data.corpus import Corpus
 from nershift.data.label_mapping import check_same, full_name, same_types
 from nershift.data.labels import LabelSpace
 from nershift.errors import ConfigError, SetupError
-from nershift.heads.base import Head, make_head
 from nershift.methods.base import TARGET, Method, Setup, register
-from nershift.methods.laner.fast.check import compare_decoding
+from nershift.methods.laner import head as label_aware
 from nershift.methods.laner.head import LabelAwareHead, LabelAwareSettings
 from nershift.methods.laner.rows import carry_over, joined_space, nearest_types, start_from_names
 from nershift.model import TaggingModel
 from nershift.training.seeding import seed_torch
-from nershift.training.stage import MixedStage, TrainingStage
+from nershift.training.stage import TrainingStage
 
-# Table 5 and §3.3. The paper does not say how long the source is trained (two epochs in the public code) nor
-# whether training stops early (there after 16 epochs without a better dev score).
+# Table 5 and §3.3. The paper does not say how long the source is trained (two epochs in the public code) or whether
+# training stops early (there, after 16 epochs without a better dev score).
 _TRAINING: dict[str, Any] = {
     "optimizer": "adam",
     "lr": 5e-5,
@@ -35,15 +36,15 @@ PAPER: dict[str, Any] = {
         "kind": "transformer",
         "transformer": {"name": "bert-base-cased"},
         "chars": {"use": False},
-        "dropout": 0.0,  # the encoder's own dropout is all there is
+        "dropout": 0.0,  # only the encoder's own dropout is used
     },
     "head": {"kind": "label-aware", "scheme": "BIO"},
     "pretrain": merge(_TRAINING, {"epochs": 2}),
     "train": merge(_TRAINING, {"epochs": 100, "patience": 16}),
 }
 RELEASED: dict[str, Any] = merge(PAPER, {"train": {"epochs": 300}, "options": {"connect": False}})
-# Parts that start from nothing learn ten times as fast as the encoder, and rates rise and fall. How long the stages
-# take, and swapped entities, were chosen on CrossNER's dev splits (table laner-recipes).
+# New layers learn ten times as fast as the encoder, with warm-up and linear decay. The length of the stages and the
+# share of replaced entities were chosen on CrossNER's dev splits (table laner-recipes).
 RATES: dict[str, Any] = {
     "lr": 5e-4,
     "encoder_lr": 5e-5,
@@ -62,39 +63,40 @@ PRESETS = {"paper": PAPER, "released": RELEASED, "tuned": TUNED}
 
 
 @dataclass(frozen=True)
-class LanerOptions:
-    label_size: int = 100  # d2: of a label's vector, and of each direction of the label LSTM
-    background: bool = True  # LB, eqs. 4-6
-    context: bool = True  # LC, eqs. 7-8
-    connect: bool = True  # eq. 7 reads the background too
-    sampling: float = 0.0  # scheduled sampling: share of gold tags in a prefix that give way to predicted ones
-    beam: int = 1  # hypotheses kept when decoding; 1: greedy
-    labels: Literal["union", "target"] = "union"  # types the tagger has: the sources' as well, or the target's alone
-    # A new type starts as the known one with the nearest name, from its own name's state, or at random.
-    new_rows: Literal["nearest", "names", "random"] = "nearest"
-    same: dict[str, str] = field(default_factory=dict)  # target type: source type, where names do not tell
-    check: bool = False  # decode test step by step as well and count differences, in metrics.json
+class LanerOptions(LabelAwareSettings):
+    """The settings of the head, and how the head of the target starts from that of the sources."""
+
+    labels: Literal["union", "target"] = setting(
+        "union", "Types that the tagger has: the sources' types as well, or the target's alone."
+    )
+    new_rows: Literal["nearest", "names", "random"] = setting(
+        "nearest",
+        "How a type that the sources lack starts: as the type with the nearest name, from its own name, or at random.",
+    )
+    same: dict[str, str] = setting(dict, "Types that mean the same under different names, target type: source type.")
+    check: bool = setting(False, "Decode test token by token as well, and count the differences in metrics.json.")
 
 
 @register("laner")
 class Laner(Method):
-    """One head for all sources, over the union of their types; then one for the target that starts from it.
+    """One head for all sources, over the union of their types, then one for the target that starts from it.
 
-    Rows of a label's vector and of the classifier go with the type's name (case, punctuation and the usual short
-    forms do not matter) or with ``options.same``. The public code trains the target's rows from the start, where all
-    they learn on the source is that they never occur; here they are added for the target, so that one source
-    training serves every target.
+    The rows of a type (its label vector, its row of the classifier) go to the target's type of the same name (case,
+    punctuation and the usual short forms do not matter) or as ``options.same`` says. The public code has rows for the
+    target's types from the start, and the source teaches them only that they never occur. Here they are added for the
+    target, so that one source training serves every target.
     """
 
     summary = "tags predicted from the tags before them, by label vectors that the sources have trained"
     paper = "LANER (Hu et al. 2022)"
     presets = PRESETS
     Options = LanerOptions
+    options: LanerOptions
 
     def __init__(self, setup: Setup) -> None:
-        joint, sources = _joined(setup.sources)
+        types, sources = _with_common_names(setup.sources)
         super().__init__(replace(setup, sources=sources))
-        self._source_types = joint
+        self._source_types = types
 
     def source_space(self, corpus: Corpus) -> LabelSpace:
         return LabelSpace.of(self._source_types, self.config.head.scheme)
@@ -108,45 +110,31 @@ class Laner(Method):
                 expected="label-aware",
                 fix="for the plain heads, use --method finetune (or target_only) with the same encoder settings",
             )
-        settings = self.options
-        for name, good, expected in (
-            ("label_size", settings.label_size >= 1, "1 or more"),
-            ("beam", settings.beam >= 1, "1 or more"),
-            ("sampling", 0 <= settings.sampling <= 1, "a share from 0 to 1"),
-        ):
-            if not good:
-                value = getattr(settings, name)
-                raise ConfigError(f"found {value!r}", place=f"config.options.{name}", expected=expected)
         if self.setup.target is not None and not self.setup.pretrained:
             check_same(self.options.same, self.target_space.types, self._source_types)
 
-    def new_head(self, space: LabelSpace, size: int, key: str) -> Head:
+    def new_head(self, space: LabelSpace, size: int, key: str) -> LabelAwareHead:
         seed_torch(self.config.seed, "decoder", key)
-        settings = {f.name: getattr(self.options, f.name) for f in fields(LabelAwareSettings)}
-        return make_head("label-aware", space, size, settings)
+        return LabelAwareHead(space, size, self.options)
 
     def pretrain(self) -> TrainingStage | None:
-        if not self.setup.sources:
-            return None  # in-domain training
-        model, config = self.source_model(), self.config.pretrain
-        samplers = self.source_samplers(model, config)
-        return MixedStage("pretrain", model, config, samplers, self.config.seed, self.source_dev())
+        return self.source_stage() if self.setup.sources else None  # without sources: in-domain training (Table 4)
 
     def prepare_target(self, start: TaggingModel | None) -> TaggingModel:
-        before = [d for _, d in start.named_heads()] if start is not None else []
+        old = [h for _, h in start.named_heads()] if start is not None else []
         model = super().prepare_target(start)
-        if before:
-            old = before[0]
-            if not isinstance(old, LabelAwareHead) or len(before) > 1:
-                raise SetupError(
-                    "the model to start from has no single label-aware decoder",
-                    place="--from",
-                    fix="pretrain it with --method laner",
-                )
-            model.add_head(TARGET, self._grown(old, model).to(model.device))
+        if not old:
+            return model
+        if not isinstance(old[0], LabelAwareHead) or len(old) > 1:
+            raise SetupError(
+                "the model to start from does not have a single label-aware head",
+                place="--from",
+                fix="pretrain it with --method laner",
+            )
+        model.add_head(TARGET, self._target_head(old[0], model).to(model.device))
         return model
 
-    def _grown(self, old: LabelAwareHead, model: TaggingModel) -> LabelAwareHead:
+    def _target_head(self, old: LabelAwareHead, model: TaggingModel) -> LabelAwareHead:
         """A head for the target that starts from what ``old`` knows."""
         check_same(self.options.same, self.target_space.types, old.space.types)
         same = same_types(self.target_space.types, old.space.types, self.options.same)
@@ -154,8 +142,7 @@ class Laner(Method):
         if self.options.labels == "union":
             space = joined_space(space, old.space, same)
         new = self.new_head(space, model.encoder.size, TARGET)
-        assert isinstance(new, LabelAwareHead)
-        _check_settings(old.settings, new.settings)
+        _check_shape(old.settings, new.settings)
         kept = {t: t for t in space.types if t in old.space.types and t not in self.target_space.types}
         known = kept | same
         unknown = [t for t in space.types if t not in known]
@@ -170,13 +157,19 @@ class Laner(Method):
         return self.target_stage(start)
 
     def measures(self, model: TaggingModel) -> dict[str, Any]:
-        if not self.options.check or self.options.beam > 1 or not self.target.splits.get("test"):
+        head, test = model.head(TARGET), self.target.splits.get("test")
+        if not (self.options.check and test and self.options.beam == 1 and label_aware.fast):
             return {}
-        return {"decoding": compare_decoding(model, TARGET, self.target.test)}
+        if not isinstance(head, LabelAwareHead):  # the head of a start that was trained by another method
+            return {}
+        model.eval()
+        with torch.no_grad():
+            batches = ((model.states(b), b.mask) for _, b in model.batches(TARGET, test, 128))
+            return {"decoding": label_aware.fast.compare(head, batches)}
 
 
-def _joined(sources: tuple[Corpus, ...]) -> tuple[tuple[str, ...], tuple[Corpus, ...]]:
-    """The types of all sources, each under the name it first has, and the sources with these names."""
+def _with_common_names(sources: tuple[Corpus, ...]) -> tuple[tuple[str, ...], tuple[Corpus, ...]]:
+    """The types of all sources, each under the first name it has, and the sources with these names."""
     names: dict[str, str] = {}
     for corpus in sources:
         for label in corpus.types:
@@ -188,13 +181,14 @@ def _joined(sources: tuple[Corpus, ...]) -> tuple[tuple[str, ...], tuple[Corpus,
     return tuple(sorted(names.values())), tuple(renamed)
 
 
-def _check_settings(old: LabelAwareSettings, new: LabelAwareSettings) -> None:
+def _check_shape(old: LabelAwareSettings, new: LabelAwareSettings) -> None:
+    """Refuse a start whose layers do not fit."""
     for name in ("label_size", "background", "context", "connect"):
-        found, asked = getattr(old, name), getattr(new, name)
-        if found != asked:
+        there, asked = getattr(old, name), getattr(new, name)
+        if there != asked:
             raise SetupError(
-                f"the model to start from was trained with {name} = {found}",
+                f"the model to start from was trained with {name} = {there}",
                 place=f"config.options.{name}",
-                expected=f"{found} (this run asks for {asked})",
-                fix=f"--set options.{name}={str(found).lower()}, or pretrain again",
+                expected=f"{there} (this run asks for {asked})",
+                fix=f"--set options.{name}={str(there).lower()}, or pretrain again",
             )

@@ -1,4 +1,4 @@
-"""What a label-aware head knows of its labels, carried over to one with another label space."""
+"""How the rows of a new label set start: label vectors and classifier rows from the head of another one (§2.3)."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from nershift.heads.initialise import like_tags
 from nershift.methods.laner.head import LabelAwareHead
 from nershift.model import Batch
 
-OWN = 0.01  # share of its random rows that a type keeps which starts as the same known type as others
+OWN = 0.01  # share of its own random rows that a type keeps if others start as the same known type
 
 
 def joined_space(ours: LabelSpace, theirs: LabelSpace, same: Mapping[str, str]) -> LabelSpace:
-    """Our types under our names, and those of theirs that we lack."""
+    """Our types under our names, and those of their types that we lack."""
     known = set(same.values())
     return LabelSpace.of([*ours.types, *(t for t in theirs.types if t not in known)], ours.scheme)
 
 
 @torch.no_grad()
 def nearest_types(encoder: Encoder, ours: Sequence[str], theirs: Sequence[str]) -> dict[str, str]:
-    """Ours → the type of theirs whose name the encoder reads most alike."""
+    """Each of our types → the one of theirs whose name has the most similar encoder state."""
     if not ours or not theirs:
         return {}
     vectors = _name_vectors(encoder, [*ours, *theirs])
@@ -38,11 +38,11 @@ def nearest_types(encoder: Encoder, ours: Sequence[str], theirs: Sequence[str]) 
 
 @torch.no_grad()
 def start_from_names(new: LabelAwareHead, encoder: Encoder, types: Sequence[str]) -> None:
-    """Let the tags of ``types`` first look for tokens whose states are like that of the type's name.
+    """Make the tags of ``types`` look for tokens whose states resemble that of the type's name.
 
-    The token's part of a row in the classifier becomes the name's state, as long as rows are there.
+    The token's part of each classifier row becomes the name's state, scaled to the mean length of the rows.
     """
-    if len(types) < 2:  # one name alone has nothing to stand out from
+    if len(types) < 2:  # states are compared with their mean, so one name alone says nothing
         return
     vectors = dict(zip(types, _name_vectors(encoder, types), strict=True))
     part = new.project.weight[:, : encoder.size]
@@ -54,7 +54,7 @@ def start_from_names(new: LabelAwareHead, encoder: Encoder, types: Sequence[str]
 
 
 def _name_vectors(encoder: Encoder, names: Sequence[str]) -> Tensor:
-    """Mean states of the words of each name, at unit length, ``[N, H]``."""
+    """Mean encoder state of the words of each name, at unit length, ``[N, H]``."""
     rows = [_words(name) for name in names]
     was_training = encoder.training
     encoder.eval()
@@ -64,27 +64,27 @@ def _name_vectors(encoder: Encoder, names: Sequence[str]) -> Tensor:
     states = encoder(**batch.inputs) * batch.mask[..., None]
     encoder.train(was_training)
     means = states.sum(1) / batch.mask.sum(1, keepdim=True)
-    return torch.nn.functional.normalize(means - means.mean(0), dim=-1)  # what all names share says nothing
+    return torch.nn.functional.normalize(means - means.mean(0), dim=-1)  # what all names share carries no information
 
 
 def _words(name: str) -> list[str]:
     """``'Restaurant_Name'`` → ``['restaurant', 'name']``; ``'PER'`` → ``['person']``."""
-    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", LONG.get(normalised(name), name))
-    return re.findall(r"[^\W_]+", parted.lower()) or [name]
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", LONG.get(normalised(name), name))
+    return re.findall(r"[^\W_]+", spaced.lower()) or [name]
 
 
 @torch.no_grad()
 def carry_over(new: LabelAwareHead, old: LabelAwareHead, same: Mapping[str, str], like: Mapping[str, str]) -> None:
-    """Give ``new`` the layers of ``old``, and to the tags of each type the rows of the type it comes from.
+    """Copy the layers of ``old`` to ``new``, and to the tags of each type the rows of the type it comes from.
 
-    Both must have the same settings. Types that neither mapping names keep their random rows, as do tags whose letter
-    the old scheme lacks.
+    Both must have the same settings. Types that neither mapping names keep their random rows, as do tags whose prefix
+    letter the old scheme lacks.
 
     Args:
-        same: new → old, of types that are one: exact copies.
-        like: new → old, of types that only start as another. Where an old type serves several, each of these keeps a
-            little of its own random rows: equal rows that no training sentence tells apart would tie in every score,
-            and rounding would choose between them.
+        same: new → old, for types that mean the same: exact copies.
+        like: new → old, for types that only start as another. If several start as one old type, each keeps a little
+            of its own random rows: equal rows that no training sentence tells apart would tie in every score, and
+            rounding would choose between them.
     """
     for part in ("prefixes", "query", "reader"):
         if hasattr(old, part):
@@ -92,16 +92,16 @@ def carry_over(new: LabelAwareHead, old: LabelAwareHead, same: Mapping[str, str]
     origin = {**like, **same}
     uses = Counter(origin.values())
     apart = {label for label in like if label not in same and uses[origin[label]] > 1}
-    rows = [  # to, from, and the share of its own that stays
+    rows = [  # to, from, and the share of its own row that stays
         (to, from_, OWN if split_tag(new.space.tags[to])[1] in apart else 0.0)
         for to, from_ in like_tags(new.space, old.space, origin)
     ]
     _mix_rows(new.project.weight, old.project.weight, rows)
     _mix_rows(new.project.bias, old.project.bias, rows)
-    _mix_rows(new.labels.weight, old.labels.weight, [*rows, (-1, -1, 0.0)])  # the last is the start label
+    _mix_rows(new.labels.weight, old.labels.weight, [*rows, (-1, -1, 0.0)])  # the last row is the start label
 
 
 def _mix_rows(new: Tensor, old: Tensor, rows: Sequence[tuple[int, int, float]]) -> None:
-    """The two may be on different devices: a head is made on the CPU, the old one is where it was trained."""
+    """The two may be on different devices: a new head is on the CPU, the old one where it was trained."""
     for to, from_, own in rows:
-        new[to] = torch.lerp(old[from_].to(new), new[to], own)  # at 0 the old row to the last digit
+        new[to] = torch.lerp(old[from_].to(new), new[to], own)  # at 0 exactly the old row

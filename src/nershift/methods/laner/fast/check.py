@@ -1,48 +1,41 @@
-"""Is every sentence tagged as step-by-step decoding would tag it? Counted on real sentences."""
+"""Is every sentence tagged as token-by-token decoding would tag it? Counted on real sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable
 
 import torch
+from torch import Tensor
 
-from nershift.data.spans import Sentence
-from nershift.methods.laner.fast.search import fixed_point, step_by_step
+from nershift.methods.laner.fast.all_prefixes import AllPrefixes
+from nershift.methods.laner.fast.fixed_point import fixed_point
 from nershift.methods.laner.head import LabelAwareHead
-from nershift.model import TaggingModel
 
-TIE = 1e-4  # two best log probabilities nearer than this are a tie that rounding may decide
+TIE = 1e-4  # two best log probabilities closer than this are a tie that rounding may decide
 
 
 @torch.no_grad()
-def compare_decoding(
-    model: TaggingModel, key: str, sentences: Sequence[Sentence], batch_size: int = 128
-) -> dict[str, Any]:
-    """Decode by fixed point and from left to right.
+def compare(head: LabelAwareHead, batches: Iterable[tuple[Tensor, Tensor]]) -> dict[str, float]:
+    """Decode states and masks of ``batches`` both ways.
 
     Returns:
-        numbers of sentences, of those that ``differ``, of those among them with a near tie (``near_ties``: where the
-        two best tags were less than 1e-4 apart up to the first difference), and mean ``passes`` and rough ``rounds``.
+        numbers of ``sentences``, of those that ``differ``, of those among them with a near tie up to the first
+        difference (``near_ties``), and the mean number of parallel ``passes``.
     """
-    head = model.head(key)
-    assert isinstance(head, LabelAwareHead)
-    model.eval()
-    seen = differ = ties = passes = rounds = 0
-    for _, batch in model.batches(key, sentences, batch_size):
-        states = model.states(batch)
-        fast = fixed_point(head, states, batch.mask)
-        slow, ahead = step_by_step(head, states, batch.mask)
-        wrong = fast.tags != slow
-        before = wrong.int().cumsum(1) - wrong.int() == 0  # up to and including the first difference
-        near = ahead.masked_fill(~before, float("inf")).amin(1) < TIE
-        seen, differ = seen + len(batch), differ + int(wrong.any(1).sum())
+    sentences = differ = ties = passes = 0
+    for states, mask in batches:
+        fast, plain = fixed_point(head, states, mask), head.greedy(states, mask)
+        wrong = fast.tags != plain
+        until = wrong.int().cumsum(1) - wrong.int() == 0  # up to and including the first difference
+        near = (margins(head, states, mask, plain).masked_fill(~until, float("inf")) < TIE).any(1)
+        sentences, differ = sentences + len(mask), differ + int(wrong.any(1).sum())
         ties += int((wrong.any(1) & near).sum())
-        passes, rounds = passes + int(fast.passes.sum()), rounds + int(fast.rounds.sum())
-    return {
-        "sentences": seen,
-        "differ": differ,
-        "near_ties": ties,
-        "passes": passes / max(1, seen),
-        "rounds": rounds / max(1, seen),
-    }
+        passes += int(fast.passes.sum())
+    return {"sentences": sentences, "differ": differ, "near_ties": ties, "passes": passes / max(1, sentences)}
+
+
+def margins(head: LabelAwareHead, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
+    """How far the best legal tag is ahead of the second, given the tags before: ``[B, L]``, infinite under padding."""
+    scores = AllPrefixes.read(head, states, mask).log_probabilities(tags)
+    best = head.legal(scores, tags, mask, 0).topk(2, dim=2).values
+    return (best[..., 0] - best[..., 1]).masked_fill(~mask, float("inf"))

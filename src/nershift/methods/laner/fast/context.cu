@@ -1,12 +1,12 @@
 // Label context of every position at once (eqs. 7-8 of LANER): the walks of the backward LSTM over all prefixes, and
-// the attention over their states, in one kernel. See on_gpu.py for what it is given.
+// the attention over their states, in one kernel. kernels.py describes the arguments.
 //
 // A block takes one position i of up to WALKS sentences and walks back over the labels i ... 0. Thread u owns unit u
-// of the LSTM in all of its walks and adds each state to the mean of eq. 8 as it goes, with a running maximum as in
-// other fused attentions: no state is ever written to memory. What costs is reading the recurrent weights, 4 SIZE^2
-// numbers a step. Where they fit they lie in shared memory, and a number read there serves all walks of the block.
+// of the LSTM in all of its walks and adds each state to the mean of eq. 8 as it goes, with a running maximum as other
+// fused attentions do: no state is ever written to memory. The cost is reading the recurrent weights, 4 SIZE^2 numbers
+// per step. They are in shared memory if they fit, and a number read there serves all walks of the block.
 //
-// Set by the compiler's command line: SIZE, units; QUADS, walks of a block by four; SHARED, whether the weights fit.
+// Set by the compiler's command line: SIZE, units; QUADS, walks of a block in fours; SHARED, whether the weights fit.
 
 #define WALKS (4 * QUADS)
 #define WARPS ((SIZE + 31) / 32)
@@ -33,10 +33,10 @@ extern "C" __global__ void label_context(
     for (int w = begin; w < begin + WALKS && w < batch; ++w) wanted |= live[(long long)w * n + position] != 0;
     if (!wanted) return;
 
-    const int unit = threadIdx.x < SIZE ? threadIdx.x : 0;  // threads beyond the last unit have no say
+    const int unit = threadIdx.x < SIZE ? threadIdx.x : 0;  // threads beyond the last unit contribute nothing
     const bool mine = threadIdx.x < SIZE;
 #if SHARED
-    float4* state = room + SIZE * SIZE;  // [2, SIZE, QUADS]: those that are read and those that are written, in turns
+    float4* state = room + SIZE * SIZE;  // [2, SIZE, QUADS]: one is read while the other is written
     for (int i = threadIdx.x; i < SIZE * SIZE; i += blockDim.x) room[i] = weight[i];
     const float4* from = room + unit;
 #else

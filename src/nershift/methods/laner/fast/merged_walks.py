@@ -1,8 +1,8 @@
-"""LSTM walks over label sequences on a CPU: walks that have read the same labels so far are taken once.
+"""The backward LSTM's walks over label sequences on a CPU: walks that have read the same labels so far are one walk.
 
-The walks form a forest: a node is what was read so far, its parent the same without the last label. Label sequences
-repeat themselves (most tags are ``O``), so a batch has far fewer nodes than steps: about 0.4 of them in short
-sentences and 0.65 in long ones. Results do not change, since equal inputs give equal states.
+The walks form a forest (a trie of reversed prefixes): a node is what was read so far, its parent is the same without
+the last label. Label sequences repeat themselves (most tags are ``O``), so a batch has far fewer nodes than steps:
+about 0.4 of them in short sentences and 0.65 in long ones. Results do not change: equal inputs give equal states.
 """
 
 from __future__ import annotations
@@ -17,19 +17,18 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Step:
-    """The nodes of one depth: number of the parent among the nodes of the depth before, and the label read."""
+    """The nodes of one depth."""
 
-    parent: Tensor  # [U], empty at the first step
-    label: Tensor  # [U]
+    parent: Tensor  # [U]: index among the nodes one step before; empty at the first step
+    label: Tensor  # [U]: the label read
 
 
-def merged_walks(labels: Tensor, live: Tensor, first: int, depth: int | None = None) -> tuple[list[Step], Tensor]:
+def merge_walks(labels: Tensor, live: Tensor, first: int) -> tuple[list[Step], Tensor]:
     """Nodes of the walks that start at each live position ``i >= first`` and go down to label 0.
 
     Args:
         labels: ids, ``[B, n]``.
         live: bool, ``[B, n]``.
-        depth: labels that a walk reads at most; None: all.
 
     Returns:
         the steps, and the node ``[B, n - first, n]`` of (sentence, position i, label k); 0 where there is none.
@@ -39,24 +38,23 @@ def merged_walks(labels: Tensor, live: Tensor, first: int, depth: int | None = N
     i, b = np.nonzero(live.numpy()[:, first:].T)
     i, b = i[::-1] + first, b[::-1]  # last positions first: the walks of a step are a leading part
     active = np.searchsorted(-i, -np.arange(n), side="right")  # walks with i >= d
-    # Where label i stands in ids and in where, as flat arrays.
-    read, held = b * n + i, (b * (n - first) + i - first) * n + i
+    # Index of label i in ids and in where, as flat arrays.
+    read, store = b * n + i, (b * (n - first) + i - first) * n + i
     ids, where = ids.ravel(), np.zeros(len(ids) * (n - first) * n, np.int64)
-    number = np.empty(len(i) * size, np.int64)  # of each (parent, label) that the current step meets
+    number = np.empty(len(i) * size, np.int64)  # node of each (parent, label) met in the current step
     steps, node, offset = list[Step](), np.zeros(len(i), np.int64), 0
-    deepest = int(i.max(initial=-1)) + 1
-    for d in range(deepest if depth is None else min(depth, deepest)):
+    for d in range(int(i.max(initial=-1)) + 1):
         walks = slice(active[d])
         keys = node[walks] * size + ids[read[walks] - d]
         each = np.arange(len(keys))
         number[keys] = each
-        found = keys[number[keys] == each]  # each once, without sorting
-        number[found] = each[: len(found)]
+        unique = keys[number[keys] == each]  # each once, without sorting
+        number[unique] = each[: len(unique)]
         node = number[keys]
-        where[held[walks] - d] = node + offset
-        parent, label = np.divmod(found, size)
+        where[store[walks] - d] = node + offset
+        parent, label = np.divmod(unique, size)
         steps.append(Step(torch.from_numpy(parent if d else parent[:0]), torch.from_numpy(label)))
-        offset += len(found)
+        offset += len(unique)
     return steps, torch.from_numpy(where).view(len(labels), n - first, n)
 
 
@@ -71,13 +69,13 @@ def walk(gates: Tensor, weight: Tensor, steps: list[Step]) -> Tensor:
 
 
 class _Walk(torch.autograd.Function):
-    """Written out by hand: saves only gates and cells, and sums the weights' gradient in large products."""
+    """The LSTM by hand: it saves only gates and cells, and sums the gradient of the weights in large products."""
 
     @staticmethod
     def forward(ctx: Any, gates: Tensor, weight: Tensor, steps: list[Step], keep: bool) -> Tensor:
         size = weight.shape[1]
-        # tanh(x) = 2 (sigmoid(2x) - 1/2), which is several times faster. The factors are taken out of the loop: new
-        # values are asked for doubled, cells are kept doubled and states halved, all of which is exact.
+        # tanh(x) = 2 (sigmoid(2x) - 1/2), which is several times faster. The factors are moved out of the loop: the
+        # new-value gate's input and the cells are doubled, states are halved. All of this is exact.
         doubled = torch.ones(4 * size, dtype=gates.dtype)
         doubled[2 * size : 3 * size] = 2.0
         scaled, transposed = gates * doubled, (weight * (2 * doubled)[:, None]).t()
@@ -85,8 +83,8 @@ class _Walk(torch.autograd.Function):
         total, widest = sum(counts), max(counts, default=0)
         hidden = gates.new_empty(max(total, 1), size)
         if not total:
-            hidden.zero_()  # an empty batch still has the node that stands for none
-        # Gates and cells of all steps if they are kept; else steps take turns on the same memory.
+            hidden.zero_()  # an empty batch still has the node that stands for "none"
+        # Gates and cells of all steps if a gradient is needed; otherwise steps reuse the same memory.
         opened = gates.new_empty(total if keep else widest, 4 * size)
         cells = gates.new_empty(total if keep else 2 * widest, size)
         before = gates.new_empty(widest, size)

@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from nershift.methods.laner.fast.walks import merged_walks, walk
-from nershift.methods.laner.label_attention import attend, attend_recent
-from nershift.methods.laner.prefixes import PrefixLSTM
+from nershift.methods.laner.fast.attention import attend
+from nershift.methods.laner.fast.merged_walks import merge_walks, walk
+from nershift.methods.laner.fast.prefix_states import backward_states, newest_states
+from nershift.methods.laner.head import LabelEncoder
 
 LABEL = 5
 
@@ -19,45 +20,27 @@ LABEL = 5
 @pytest.mark.parametrize("kernel", ["walks", "packed"])
 def test_states_of_all_prefixes_are_those_of_each(first: int, kernel: str, monkeypatch: Any) -> None:
     torch.manual_seed(0)
-    lstm = PrefixLSTM(LABEL).double()
+    encoder = LabelEncoder(LABEL).double()
     table, labels = torch.randn(4, LABEL).double(), torch.randint(0, 3, (3, 6))
     live = torch.arange(6) < torch.tensor([6, 4, 1])[:, None]
-    if kernel == "packed":  # the way of the GPU, taken on the CPU
+    if kernel == "packed":  # the GPU's path, taken on the CPU
         monkeypatch.setattr(Tensor, "is_cuda", True)
-    states, where = lstm.backward_states(table, labels, live, first)
+    states, where = backward_states(encoder, table, labels, live, first)
     monkeypatch.undo()
     found = states[where]
     for b, i in live.nonzero().tolist():
         if i >= first:
-            expected = lstm.back(table[labels[b, : i + 1]].flip(0)[:, None])[0][:, 0].flip(0)
+            expected = encoder(table[labels[b, : i + 1]][None])[0, :, LABEL:]
             torch.testing.assert_close(found[b, i - first, : i + 1], expected)
-    torch.testing.assert_close(lstm.newest(table)[2], lstm.back(table[2][None, None])[0][0, 0])
-
-
-@pytest.mark.parametrize("memory", [1, 3, 6])
-@pytest.mark.parametrize("kernel", ["walks", "batch"])
-def test_recent_states_are_the_beginnings_of_walks(memory: int, kernel: str, monkeypatch: Any) -> None:
-    torch.manual_seed(0)
-    lstm = PrefixLSTM(LABEL).double()
-    table, labels = torch.randn(4, LABEL).double(), torch.randint(0, 3, (3, 6))
-    live = torch.arange(6) < torch.tensor([6, 4, 1])[:, None]
-    if kernel == "batch":
-        monkeypatch.setattr(Tensor, "is_cuda", True)
-    recent = lstm.recent_states(table, labels, live, memory)
-    monkeypatch.undo()
-    assert recent.shape == (3, 6, memory, LABEL)
-    for b, i in live.nonzero().tolist():
-        depth = min(memory, i + 1)
-        expected = lstm.back(table[labels[b, i + 1 - depth : i + 1]].flip(0)[:, None])[0][:, 0]
-        torch.testing.assert_close(recent[b, i, :depth], expected)
+    torch.testing.assert_close(newest_states(encoder, table)[2], encoder(table[2][None, None])[0, 0, LABEL:])
 
 
 def test_walks_that_read_the_same_are_taken_once() -> None:
     labels = torch.zeros(4, 6, dtype=torch.long)
-    steps, where = merged_walks(labels, torch.ones(4, 6).bool(), 0)
+    steps, where = merge_walks(labels, torch.ones(4, 6).bool(), 0)
     assert [len(s.label) for s in steps] == [1] * 6
     assert where.max() == 5
-    empty, where = merged_walks(labels, torch.zeros(4, 6).bool(), 0)
+    empty, where = merge_walks(labels, torch.zeros(4, 6).bool(), 0)
     assert empty == []
     assert walk(torch.randn(2, 8), torch.randn(8, 2), empty)[where].shape == (4, 6, 6, 2)
 
@@ -69,7 +52,7 @@ def test_gradients_of_walks_are_right() -> None:
     gates = torch.randn(3, 12, dtype=torch.double, requires_grad=True)
     weight = torch.randn(12, 3, dtype=torch.double, requires_grad=True)
     for first in (0, 2):
-        steps, _ = merged_walks(labels, live, first)
+        steps, _ = merge_walks(labels, live, first)
         assert torch.autograd.gradcheck(lambda g, w, steps=steps: walk(g, w, steps), (gates, weight))
 
 
@@ -90,18 +73,3 @@ def test_attention_in_blocks_is_attention(first: int) -> None:
     torch.testing.assert_close(shares, expected)
     torch.testing.assert_close(means, torch.einsum("brk,brkd->brd", expected, nodes[where]))
     assert torch.autograd.gradcheck(lambda a, q, s: attend(a, where, q, s, first), (nodes, query, scores))
-
-
-@pytest.mark.parametrize("memory", [1, 2, 4, 7])
-def test_rough_attention_gives_far_labels_their_last_state(memory: int) -> None:
-    """Against all states written out; with a memory of the whole length it is attention itself."""
-    draw = torch.Generator().manual_seed(0)
-    recent, query, scores = (torch.randn(shape, generator=draw) for shape in ((2, 7, memory, 3), (2, 7, 3), (2, 7, 7)))
-    i, k = torch.arange(7)[:, None], torch.arange(7)
-    depth = (i - k).clamp(0, memory - 1)
-    states = recent[:, (k + depth).clamp(max=6), depth]  # [2, 7, 7, 3]
-    total = scores + torch.einsum("bikd,bid->bik", states, query)
-    expected = total.masked_fill(k > i, float("-inf")).softmax(-1)
-    shares, means = attend_recent(recent, query, scores)
-    torch.testing.assert_close(shares, expected)
-    torch.testing.assert_close(means, torch.einsum("bik,bikd->bid", expected, states))
