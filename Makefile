@@ -21,8 +21,8 @@ test: .venv/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile  # a thread a worker: two on a busy core crawl
 
 lint: .venv/.dev
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks experiments
+	$(BIN)/ruff format --check src tests benchmarks experiments
 	$(BIN)/mypy
 
 bench: .venv/.dev
@@ -30,7 +30,7 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/spacy_speed.py
 
 results: .venv/.ready
-	$(BIN)/nershift bench show --markdown > docs/results.md
+	$(BIN)/python -m experiments show --markdown > docs/results.md
 
 settings: .venv/.ready
 	$(BIN)/python -m nershift.cli.settings_page > docs/settings.md

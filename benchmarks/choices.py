@@ -17,7 +17,7 @@ from typing import Any
 
 from rich.console import Console
 
-from nershift.bench.datnet import cell
+from experiments.datnet.tables import cell
 from nershift.config import merge
 from nershift.data.formats import read_corpus
 from nershift.run import transfer

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from common import machine
 
-from nershift.bench.jobs import corpus, raw_text
-from nershift.bench.laner_steps import DAPT
+from experiments.jobs import corpus, raw_text
+from experiments.laner.steps import DAPT
 from nershift.dapt.pretraining import dapt
 
 RAW = {"biomedical": "raw_biomedical", "tweets": "wnut2017", "movie-reviews": "raw_movie_reviews"}

@@ -1,7 +1,7 @@
 """A grid of small runs, many at once against one after another.
 
 Each run trains the recurrent tagger on a part of wikigold with a seed of its own. Both sides go through the same code,
-`nershift.bench.pool`, with one worker or with many, from an empty folder to the last result file, the start of the
+`experiments.pool`, with one worker or with many, from an empty folder to the last result file, the start of the
 workers included. A run that is not timed comes first: imports, which all workers share, and kernels that are compiled
 once a machine are paid for by neither side. A run computes with OMP_NUM_THREADS threads on both, by default one.
 
@@ -23,8 +23,8 @@ from pathlib import Path
 import torch
 from common import Row, report
 
-from nershift.bench.cells import Cell, read_result
-from nershift.bench.pool import run_grid
+from experiments.cells import Cell, read_result
+from experiments.pool import run_grid
 
 
 def main() -> None:

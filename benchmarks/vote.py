@@ -1,6 +1,6 @@
 """Votes of the runs of `laner-steps` on CrossNER, from the spans that their results keep; nothing is trained.
 
-    nershift bench run laner-steps && python benchmarks/vote.py [--results results] [--json FILE]
+    python -m experiments run laner-steps && python benchmarks/vote.py [--results results] [--json FILE]
 
 Dev scores say which vote to take; test scores stand beside them.
 """
@@ -16,10 +16,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from nershift.bench.cells import Cell, read_result, unpack_spans
-from nershift.bench.jobs import corpus
-from nershift.bench.laner_cells import column
-from nershift.bench.tables import get_table
+from experiments.cells import Cell, read_result, unpack_spans
+from experiments.jobs import corpus
+from experiments.laner.recipe import column
+from experiments.papers import get_table
 from nershift.data.spans import Sentence
 from nershift.evaluation.metrics import score, sentence_counts
 from nershift.evaluation.stats import Estimate, bootstrap_f1, bootstrap_mean_f1

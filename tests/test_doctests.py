@@ -6,11 +6,15 @@ import pkgutil
 
 import pytest
 
+import experiments
 import nershift
 
 # The GPU kernels cannot be imported without triton.
 MODULES = sorted(
-    m.name for m in pkgutil.walk_packages(nershift.__path__, "nershift.") if not m.name.endswith(".on_gpu")
+    m.name
+    for package in (nershift, experiments)
+    for m in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    if not m.name.endswith(".on_gpu")
 )
 
 

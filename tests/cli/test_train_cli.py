@@ -260,7 +260,7 @@ def test_wrong_calls_of_train(cli: Cli, files: Path, tmp_path: Path) -> None:
     assert "train.conll:1" in fails(target=tmp_path / "bad")
     assert "No such option" in fails("--sauce", "x", code=2)
     (tmp_path / "afile").write_text("x")
-    for verb in (("train", "--target", files / "news", "--out"), ("bench", "list", "--out"), ("builtin",)):
+    for verb in (("train", "--target", files / "news", "--out"), ("builtin",)):
         done = cli(*verb, tmp_path / "afile")
         assert done.code == 2
         assert "is a file" in done.err

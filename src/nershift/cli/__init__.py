@@ -13,7 +13,6 @@ from rich.markup import escape
 
 from nershift import __version__
 from nershift.cli import (
-    bench,
     builtin,
     dapt,
     data,
@@ -51,7 +50,7 @@ def _options(
     pass
 
 
-for module in (data, builtin, train, dapt, score, states, use, methods, thresholds, labelling, serve, export, bench):
+for module in (data, builtin, train, dapt, score, states, use, methods, thresholds, labelling, serve, export):
     module.register(app)
 
 
@@ -75,7 +74,7 @@ def spread(arguments: Sequence[str], names: Sequence[str] = ("--source", "--raw"
     return out
 
 
-def main() -> None:
+def main(commands: typer.Typer = app) -> None:
     """Exit with 0 on success, 1 for what a message explains, 2 for wrong usage, 130 when interrupted."""
     console = Console(stderr=True)
     logging.basicConfig(
@@ -86,7 +85,7 @@ def main() -> None:
     for name in ("transformers", "datasets", "accelerate", "torch", "matplotlib"):
         logging.getLogger(name).setLevel(logging.ERROR)
     try:
-        app(args=spread(sys.argv[1:]))
+        commands(args=spread(sys.argv[1:]))
     except NershiftError as error:
         console.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(error.exit_code)

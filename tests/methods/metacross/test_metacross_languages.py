@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nershift.bench.metacross import LANGUAGES, WITHOUT_MISC, cell
+from experiments.metacross.tables import LANGUAGES, WITHOUT_MISC, cell
 from nershift.data.corpus import Corpus
 from nershift.data.formats import read_sentences
 from nershift.data.spans import Sentence

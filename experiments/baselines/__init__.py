@@ -1,0 +1,1 @@
+"""The plain tagger on the target's own labels."""

@@ -1,0 +1,244 @@
+"""What a cell will cost, from corpus sizes and schedules alone; sharper where like cells have finished.
+
+The unit is seconds of a GPU that many runs share: the wall time of a run divided by how many ran at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from statistics import median
+
+from experiments.cells import Cell, open_result
+from nershift.config import Config, TrainConfig
+from nershift.data.catalog import catalog
+from nershift.encoders.concat import AND
+from nershift.errors import ConfigError
+
+_UNKNOWN = 5000  # sentences of a corpus whose size the catalogue does not say
+_HELD_OUT = 0.1
+_AT_ONCE = 16  # runs at once behind results that do not say how many there were
+# Shared seconds a batch of 32 sentences, forward and backward, on an H200 with sixteen runs at once: the first from
+# finished tables, the second from parameter counts, until finished results say better.
+_BATCH = {"recurrent": 7e-4, "transformer": 5e-3}
+_EVALUATED = 0.5  # of a batch of the same size that is only decoded
+_START = 0.25  # reading files, building and saving a model
+# Passes over a batch, where one is not what a step does.
+_PASSES = {"metaner": 1.3, "metacross": 5.0}
+_SECOND_ORDER = 2.8
+# GiB of the GPU's memory that a run may hold, recorded steps included, by its encoder: for weights and moments, and
+# for each sentence of a batch; there the walks of a label-aware head add to it, by a hundred units of a label.
+_GIB = {"recurrent": (2.0, 0.08), "transformer": (4.0, 0.25)}
+_GIB_WALKS = 0.15
+_GIB_META = 20.0  # meta-learning with a transformer
+
+
+@dataclass(frozen=True)
+class Cost:
+    """``steps``: optimiser steps if nothing stops early; ``seconds``: of a shared GPU."""
+
+    steps: int
+    seconds: float
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.steps + other.steps, self.seconds + other.seconds)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """A stage: its schedule, the sentences of each sampler, how a step takes from them, what selection reads."""
+
+    config: TrainConfig
+    samplers: Sequence[int]
+    steps: Callable[[Sequence[int]], int]
+    at_once: bool = False  # a batch of every sampler a step, else of one
+    passes: float = 1.0
+    dev: int = 0
+
+
+@dataclass
+class Rates:
+    """How much longer than estimated finished runs took, by method, encoder and stage."""
+
+    factors: dict[tuple[str, str, bool], float] = field(default_factory=dict)
+
+    @classmethod
+    def learn(cls, results: Path) -> Rates:
+        """From every readable result of a GPU below ``results``; others say nothing about one."""
+        seen: dict[tuple[str, str, bool], list[float]] = defaultdict(list)
+        for path in sorted(results.glob("*.json")):
+            result = open_result(path)
+            metrics, spec = result.get("metrics", {}), result.get("spec")
+            if spec is None or not str(metrics.get("device", "")).startswith("cuda"):
+                continue
+            cell = Cell.of(spec, joint=metrics.get("data", {}).get("start") is None)
+            together = result.get("origin", {}).get("at_once", _AT_ONCE)
+            times = {False: metrics.get("seconds"), True: metrics.get("pretrain_seconds")}
+            for pretrain, seconds in times.items():
+                with suppress(ConfigError):  # of a method or setting that is no more
+                    if seconds:
+                        expected = estimate(cell, pretrain=pretrain).seconds
+                        seen[_kind(cell, pretrain)].append(seconds / together / expected)
+        return cls({kind: median(found) for kind, found in seen.items()})
+
+    def __call__(self, cell: Cell, *, pretrain: bool = False) -> Cost:
+        plain = estimate(cell, pretrain=pretrain)
+        kind = _kind(cell, pretrain)
+        alike = [f for k, f in self.factors.items() if k[1] == kind[1]]
+        factor = self.factors.get(kind) or (median(alike) if alike else 1.0)
+        return Cost(plain.steps, plain.seconds * factor)
+
+
+def total(cells: Iterable[Cell], rates: Rates) -> Cost:
+    """Of all distinct cells with the pre-trainings they share."""
+    distinct = {c.key: c for c in cells}
+    shared = {c.pretraining: c for c in distinct.values() if c.pretraining}
+    parts = [rates(c) for c in distinct.values()] + [rates(c, pretrain=True) for c in shared.values()]
+    return sum(parts, Cost(0, 0.0))
+
+
+def estimate(cell: Cell, *, pretrain: bool = False) -> Cost:
+    """The cost of a cell, or of the pre-training that it shares; a joint cell pays for both stages."""
+    config = _config(cell)
+    first, second = _phases(cell, config)
+    chosen = [first] if pretrain else [second] if cell.pretraining else [first, second]
+    cost = Cost(0, _START)
+    for work in chosen:
+        if work is not None and any(work.samplers):
+            cost += _phase_cost(work, config.encoder.kind)
+    if not pretrain:
+        adapted = 20.0 if cell.method == "metacross" else 1.0  # a step of its own for every test sentence
+        cost += Cost(0, adapted * _decoding(_size(cell.target, "test"), config.train, config.encoder.kind))
+    return cost
+
+
+def gpu_memory(cell: Cell, *, pretrain: bool = False) -> float:
+    """GiB that a cell, or the pre-training that it shares, may hold of a GPU."""
+    config = _config(cell)
+    if cell.pretrained_by == "metacross":
+        return _GIB_META
+    stages = [config.pretrain] if pretrain else [config.train]
+    if cell.pretraining is None and cell.sources:
+        stages.append(config.pretrain)
+    weights, sentence = _GIB[config.encoder.kind]
+    if config.head.kind == "label-aware":
+        sentence += _GIB_WALKS * config.options["label_size"] / 100
+    encoders = config.encoder.transformer.name.count(AND) + 1
+    return encoders * (weights + sentence * max(stage.batch_size for stage in stages))
+
+
+def _config(cell: Cell) -> Config:
+    return _resolved(cell.method, json.dumps(cell.config, sort_keys=True))
+
+
+@lru_cache(maxsize=4096)
+def _resolved(method: str, config: str) -> Config:
+    from nershift.run import resolve
+
+    return resolve(method, json.loads(config))
+
+
+def _phase_cost(work: _Work, kind: str) -> Cost:
+    config = work.config
+    counts = [-(-n // config.batch_size) for n in work.samplers if n]
+    steps = config.epochs * work.steps(counts)
+    if config.max_steps:
+        steps = min(steps, config.max_steps)
+    epochs = -(-steps // max(1, work.steps(counts)))
+    batches = steps * (len(counts) if work.at_once else 1) * work.passes * config.accumulate
+    if config.fgm_epsilon:
+        batches *= 2
+    # A recurrent layer waits for its own steps whatever the batch holds; a transformer's work grows with it.
+    grows = config.batch_size / 32 if kind == "transformer" else 1.0
+    seconds = batches * grows * _BATCH[kind] + epochs * _decoding(work.dev, config, kind)
+    return Cost(config.model_soup * steps, config.model_soup * seconds)
+
+
+def _decoding(sentences: int, config: TrainConfig, kind: str) -> float:
+    grows = config.eval_batch_size / 32 if kind == "transformer" else 2.0
+    return _EVALUATED * grows * _BATCH[kind] * -(-sentences // config.eval_batch_size)
+
+
+def _phases(cell: Cell, config: Config) -> tuple[_Work | None, _Work | None]:
+    """What pre-training and training do, as the methods set them up."""
+    base, options = cell.pretrained_by, config.options
+    sources, own = [_size(s) for s in cell.sources], _labelled(cell)
+    source_dev, dev = sum(_size(s, "dev") for s in cell.sources), _size(cell.target, "dev")
+    texts = [_raw_size(text) for _, text in cell.raw]
+    first, second = config.pretrain, config.train
+    mixed = _Work(first, sources, sum, dev=source_dev)
+    target = _Work(second, [own], sum, dev=dev)
+    if base in ("aggregate", "multitask", "target_only"):
+        samplers = [own, *sources] if base == "multitask" else [own + sum(sources)]
+        return None, _Work(second, samplers, _mean, at_once=True, dev=dev)
+    if base == "metaner":
+        passes = _PASSES[base] * (_SECOND_ORDER if options.get("order") == "second-fd" else 1.0)
+        meta = _Work(first, sources, _mean, at_once=True, passes=passes, dev=source_dev)
+        return meta, None if cell.method.endswith("-zero") else target
+    if base == "metacross":
+        tasks = _Work(first, [sum(sources)], sum, passes=_PASSES[base], dev=source_dev)
+        return tasks, target if cell.method.endswith("-few") else None
+    if base == "dann":
+        return _Work(first, [*sources, own + sum(texts)], _mean, at_once=True, dev=source_dev), target if own else None
+    if base == "bilm":
+        text = sum(texts) or own + sum(sources)
+        return _Work(first, [text], sum), target if own else _Work(second, sources, sum, dev=source_dev)
+    if base == "selftrain":
+        return mixed, _Work(second, [*sources, sum(texts) // 4], sum, dev=source_dev)
+    if base in ("datnet", "auto-datnet"):
+        share = options.get("source_share", 0.4)
+        made = _Work(
+            second,
+            [own, *sources],
+            lambda counts: options.get("epoch_steps") or max(counts[0], round(share * sum(counts[1:])), 1),
+            at_once=bool(sources),
+            passes=2.0 if options.get("adversarial_training", True) else 1.0,
+            dev=dev + (_size(cell.target, "test") if options.get("test_oracle") else 0),
+        )
+        return None, made
+    if base == "crosslm":
+        labelled = [n for n in (own, *sources) if n]
+        passes = 1.2 if options.get("variant") == "co-ner" else 2.4  # a language model beside the tagger
+        return None, _Work(second, labelled, _mean, at_once=True, passes=passes, dev=dev if own else source_dev)
+    zero = cell.method in ("source_only", "direct")
+    return mixed if sources else None, None if zero else target
+
+
+def _kind(cell: Cell, pretrain: bool) -> tuple[str, str, bool]:
+    encoder = _config(cell).encoder.kind
+    return cell.pretrained_by if pretrain else cell.method, encoder, pretrain
+
+
+def _mean(counts: Sequence[int]) -> int:
+    return -(-sum(counts) // len(counts))
+
+
+def _size(name: str, split: str = "train") -> int:
+    """Sentences of a split as a grid uses it: where a corpus has no dev split, a tenth of train is held out."""
+    known = catalog().get(name)
+    if known is None or not known.counts:
+        return _UNKNOWN if split == "train" else _UNKNOWN // 10
+    if split in known.counts and (split != "train" or "dev" in known.counts):
+        return known.counts[split].sentences
+    train = known.counts["train"].sentences if "train" in known.counts else 0
+    return round(train * {"train": 1 - _HELD_OUT, "dev": _HELD_OUT}.get(split, 0.0))
+
+
+def _labelled(cell: Cell) -> int:
+    size = _size(cell.target) + (_size(cell.target, "dev") if cell.train_on_dev else 0)
+    if cell.shots is not None:
+        return min(size, cell.shots)
+    return round(size * cell.ratio) if cell.ratio is not None else size
+
+
+def _raw_size(text: str) -> int:
+    name, _, count = text.partition("@")
+    name, _, split = name.partition(":")
+    known = catalog().get(name)
+    size = _size(name, split) if split else known.raw if known is not None and known.raw else _UNKNOWN
+    return min(size, int(count)) if count else size

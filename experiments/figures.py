@@ -1,0 +1,145 @@
+"""Which charts a table of a paper asks for, read off its rows and columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from experiments.scores import Shown, row_means
+from experiments.show import MEAN, View, published
+from nershift.evaluation.ranks import Ranking, rank_systems
+from nershift.reports import charts
+from nershift.reports.model import ComparisonRow, Curve
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_FEWEST = 3  # points of a line, systems and data sets of a ranking
+_AMOUNT = re.compile(r"(?:(.*?)[\s=@]+)?(\d+(?:\.\d+)?)")
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Something to draw, and what it shows."""
+
+    what: str
+    draw: Callable[[], Figure]
+
+
+def charts_of(made: View) -> Iterator[Chart]:
+    """Sweeps, learning curves, bars by type, dots of systems: what the table's shape asks for."""
+    columns = [c for c in made.columns if not (c == MEAN and made.table.average)]
+    rows = list(dict.fromkeys(row for row, _ in made.shown))
+    scale = _scale(made.table.title)
+    by_row, by_column = amounts(rows), amounts(columns)
+    if by_row is not None:
+        lines = {"": [_curve(made, column, [(x, row, column) for _, x, row in by_row]) for column in columns]}
+        yield from _lines(lines, (_subject(made.table.title), scale))
+    elif by_column is not None:
+        groups: dict[str, list[Curve]] = {}
+        for prefix in dict.fromkeys(p for p, _, _ in by_column):
+            places = [(x, c) for p, x, c in by_column if p == prefix]
+            groups[prefix] = [_curve(made, row, [(x, row, c) for x, c in places]) for row in rows]
+        yield from _lines(groups, (_against(made.table.title, by_column), scale))
+    elif made.table.parts != ("",) and tuple(columns) == made.table.parts:
+        series = {row: [_mean(made.shown.get((row, c))) for c in columns] for row in rows}
+        series = {row: values for row, values in series.items() if any(v is not None for v in values)}
+        if series:
+            yield Chart(f"{scale} by type.", lambda: charts.bars(columns, series, scale))
+    elif len(columns) == 1:
+        yield from _dots(
+            made, {r: made.shown[r, columns[0]] for r in rows if (r, columns[0]) in made.shown}, columns[0]
+        )
+    elif made.table.average:
+        yield from _dots(made, row_means(made.table, made.shown), MEAN)
+
+
+def ranking(made: View) -> Ranking | None:
+    """Systems ranked over the table's data sets, where enough of both are whole."""
+    if not made.table.average:
+        return None
+    columns = [c for c in made.columns if c != MEAN]
+    rows = list(dict.fromkeys(row for row, _ in made.shown))
+    scores = {row: [_mean(made.shown.get((row, c))) for c in columns] for row in rows}
+    whole = {row: [v for v in values if v is not None] for row, values in scores.items() if None not in values}
+    if len(whole) < _FEWEST or len(columns) < _FEWEST:
+        return None
+    return rank_systems(whole)
+
+
+def amounts(names: Sequence[str]) -> list[tuple[str, float, str]] | None:
+    """(prefix, number, name) of names that all end in numbers, at least three under each prefix; else None.
+
+    Example:
+        >>> amounts(["es 10", "es 50", "es 100"])
+        [('es', 10.0, 'es 10'), ('es', 50.0, 'es 50'), ('es', 100.0, 'es 100')]
+        >>> amounts(["wnut2016", "wnut2017", "re3d"]) is None
+        True
+    """
+    found = []
+    for name in names:
+        match = _AMOUNT.fullmatch(name)
+        if match is None:
+            return None
+        found.append((match[1] or "", float(match[2]), name))
+    prefixes = [prefix for prefix, _, _ in found]
+    return found if found and all(prefixes.count(p) >= _FEWEST for p in prefixes) else None
+
+
+def _lines(groups: Mapping[str, Sequence[Curve]], axes: tuple[str, str]) -> Iterator[Chart]:
+    kept = {title: [c for c in group if c.xs] for title, group in groups.items()}
+    kept = {title: group for title, group in kept.items() if group}
+    if kept:
+        what = f"{axes[1]} against {axes[0]}; bands or bars are one standard deviation over seeds to each side."
+        yield Chart(what, lambda: charts.curves(kept, axes))
+
+
+def _dots(made: View, places: Mapping[str, Shown], column: str) -> Iterator[Chart]:
+    rows = []
+    for row, place in places.items():
+        if (s := place.summary) is not None:
+            low, high = (None if v is None else v / 100 for v in (s.low, s.high))
+            rows.append(ComparisonRow(row, s.mean / 100, low, high, s.n))
+    printed = {row.name: published(made.table, row.name, column, made.columns) for row in rows}
+    paper = {name: value / 100 for name, value in printed.items() if value is not None}
+    if len(rows) > 1:
+        over = "Mean F1 over all columns" if column == MEAN else f"F1 on {column}"
+        what = f"{over} with its 95% interval over seeds" + (" and what the paper printed." if paper else ".")
+        yield Chart(what, lambda: charts.dots(rows, paper))
+
+
+def _curve(made: View, name: str, places: Sequence[tuple[float, str, str]]) -> Curve:
+    points = []
+    for x, row, column in sorted(places):
+        place = made.shown.get((row, column))
+        summary = place.summary if place else None
+        if summary is not None:
+            sd = summary.sd or 0.0
+            points.append((x, summary.mean / 100, (summary.mean - sd) / 100, (summary.mean + sd) / 100))
+    if not points:
+        return Curve(name, (), ())
+    xs, ys, lo, hi = zip(*points, strict=True)
+    return Curve(name or made.table.name, xs, ys, lo, hi)
+
+
+def _mean(place: Shown | None) -> float | None:
+    summary = place.summary if place else None
+    return None if summary is None else summary.mean / 100
+
+
+def _scale(title: str) -> str:
+    return "loss" if "loss" in title.lower() else "tokens" if "tagged tokens by type" in title else "F1"
+
+
+def _subject(title: str) -> str:
+    """``DATNet Table 5: α of GRAD on Spanish, F1 …`` is about ``α of GRAD``."""
+    return re.split(r" on |,", title.split(": ", 1)[-1])[0]
+
+
+def _against(title: str, found: Sequence[tuple[str, float, str]]) -> str:
+    match = re.search(r"(?:against|by) (?:the )?(.+?)(?:,|$)", title)
+    if match:
+        return match[1]
+    return "share of target labels" if max(x for _, x, _ in found) <= 1 else "labelled target sentences"

@@ -1,0 +1,257 @@
+"""What a worker does: one pre-training, or one cell from corpora to result file."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import nershift
+from experiments.cells import Cell, Labels, pack_spans, write_result
+from experiments.error_analysis import mistakes
+from experiments.plan import Job
+from nershift import run
+from nershift.config import TrainConfig, merge
+from nershift.dapt.stage import fingerprint
+from nershift.data.catalog import homogeneous_map, locate
+from nershift.data.corpus import Corpus, subset
+from nershift.data.formats import read_corpus
+from nershift.data.raw import RawText
+from nershift.data.spans import Sentence
+from nershift.evaluation.metrics import sentence_counts, token_scores
+from nershift.methods import METHODS
+from nershift.storage import write_text
+
+HOLD_OUT = 0.1  # share of train used as dev where a corpus has none; the same sentences in every run
+_TOLD = "bench.json"  # in the folder of a pre-training: what the results that start from it repeat
+
+
+@lru_cache(maxsize=64)
+def corpus(name: str, labels: Labels) -> Corpus:
+    found = read_corpus(name)
+    if "dev" not in found.splits and "train" in found.splits:
+        found = found.hold_out(HOLD_OUT)
+    return found.mapped(homogeneous_map(name)) if labels == "homogeneous" else found
+
+
+@lru_cache(maxsize=16)
+def raw_text(described: str) -> Sequence[Sentence]:
+    """The text that ``NAME``, ``NAME:SPLIT``, ``NAME@COUNT`` or ``NAME:SPLIT@COUNT`` stands for."""
+    name, _, count = described.partition("@")
+    name, _, split = name.partition(":")
+    text: Sequence[Sentence]
+    if split:
+        text = [s.with_spans(()) for s in corpus(name, "own").split(split)]
+    else:
+        text = RawText(next(iter(sorted(locate(name).glob("raw.txt*")))))
+    return text[: int(count)] if count else text
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a job has no result: ``memory`` ran out, or something else; ``fatal``: the process is of no more use."""
+
+    error: str
+    summary: str
+    memory: bool = False
+    fatal: bool = False
+
+
+def run_job(job: Job, work: Path, results: Path, told: Mapping[str, Any]) -> Failure | None:
+    """Run a job; whatever happens, this process is left with nothing of it in memory."""
+    failure: Failure | None = None
+    try:
+        if job.pretrain:
+            run_pretraining(job.cell, work, halved=job.halved)
+        else:
+            run_cell(job.cell, work, results, told=told, halved=job.halved)
+    except Exception as error:
+        summary = f"{type(error).__name__}: {error}".splitlines()[0]
+        failure = Failure(traceback.format_exc().strip(), summary, out_of_memory(error))
+    gc.collect()
+    try:
+        if torch.cuda.is_initialized():
+            torch.cuda.empty_cache()
+            torch.cuda.synchronize()
+    except RuntimeError:  # after some errors a CUDA context answers nothing any more
+        return replace(failure, fatal=True) if failure is not None else None
+    return failure
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Did the GPU's or the host's memory run out? Libraries beside torch say so in words alone."""
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    said = str(error).lower()
+    return isinstance(error, RuntimeError) and any(
+        words in said for words in ("out of memory", "alloc_failed", "can't allocate memory")
+    )
+
+
+def smaller(cell: Cell, halved: int) -> dict[str, Any]:
+    """The cell's settings with batches halved so often and as many more of them a step.
+
+    An epoch of the loop has a step for each batch of a sampler, so that with half the batch and twice the batches a
+    step it passes twice over the text: epochs, patience and decay are counted anew. The updates stay the same in
+    number and size; the model is selected less often.
+    """
+    if not halved:
+        return dict(cell.config)
+    config, parts = run.resolve(cell.method, cell.config, cell.seed), 2**halved
+    over: dict[str, Any] = {}
+    for name in ("pretrain", "train"):
+        stage: TrainConfig = getattr(config, name)
+        batch = max(1, stage.batch_size // parts)
+        over[name] = {
+            "batch_size": batch,
+            "accumulate": stage.accumulate * parts,
+            "epochs": max(1, round(stage.epochs / parts)),
+            "patience": -(-stage.patience // parts),
+            "decay": stage.lr_decay * parts,
+            "eval_batch_size": max(1, stage.eval_batch_size // parts),
+        }
+    return merge(cell.config, over)
+
+
+def run_pretraining(cell: Cell, work: Path, *, halved: int = 0) -> None:
+    folder = work / f"pretrained-{cell.pretraining}"
+    if (folder / "model.json").exists():
+        return
+    trial = work / f"{folder.name}{_suffix(halved)}"
+    fresh, began = not trial.exists(), time.monotonic()
+    config = {k: v for k, v in smaller(cell, halved).items() if k != "train"}
+    run.pretrain(cell.pretrained_by, _sources(cell), out=trial, config=config, seed=cell.seed, quiet=True)
+    told: dict[str, Any] = {"pretrain_seconds": round(time.monotonic() - began, 2)} if fresh else {}
+    write_text(trial / _TOLD, json.dumps(told | _shrunk(halved, "pre-training")))
+    if trial != folder:
+        shutil.rmtree(folder, ignore_errors=True)
+        trial.rename(folder)
+
+
+def run_cell(cell: Cell, work: Path, results: Path, *, told: Mapping[str, Any] | None = None, halved: int = 0) -> None:
+    """``told`` is what the result says of its origin, if not of this process."""
+    folder = work / f"cell-{cell.key}{_suffix(halved)}"
+    start = work / f"pretrained-{cell.pretraining}" if cell.pretraining else None
+    done = run.transfer(
+        cell.method,
+        _target(cell),
+        () if start else _sources(cell),
+        out=folder,
+        shots=cell.shots,
+        ratio=cell.ratio,
+        raw={name: raw_text(text) for name, text in cell.raw},
+        start=start,
+        config=smaller(cell, halved),
+        seed=cell.seed,
+        quiet=True,
+        report=False,
+    )
+    gold, predicted = done.predictions()
+    metrics = {**done.metrics, "test_tokens": token_scores(gold, predicted).to_dict()}
+    metrics["mistakes"] = mistakes(gold, predicted, _labelled(cell))
+    if start is not None:  # its name says which pre-training; where it lay is this machine's affair
+        metrics["data"] = {**metrics["data"], "start": start.name}
+        if (start / _TOLD).exists():
+            metrics |= json.loads((start / _TOLD).read_text("utf-8"))
+    if halved:
+        metrics["smaller"] = metrics.get("smaller", []) + _shrunk(halved, "training")["smaller"]
+    if cell.keep_log:
+        metrics["log"] = [json.loads(line) for line in (folder / "log.jsonl").read_text("utf-8").splitlines()]
+    if cell.keep_spans:
+        dev = done.tagger(metrics["device"]).tag_sentences(_target(cell).dev)
+        metrics["spans"] = {"dev": pack_spans(dev), "test": pack_spans(predicted)}
+    write_result(results, cell, metrics, sentence_counts(gold, predicted), told or origin())
+    for tried in work.glob(f"cell-{cell.key}*"):
+        shutil.rmtree(tried)
+
+
+def _suffix(halved: int) -> str:
+    """Runs with other batches are other runs, in folders of their own."""
+    return f"-batch-{2**halved}th" if halved else ""
+
+
+def _shrunk(halved: int, stage: str) -> dict[str, list[str]]:
+    """What a result says of a run that memory was too small for."""
+    if not halved:
+        return {}
+    return {"smaller": [f"{stage} out of memory: batches divided by {2**halved}, as many more of them a step"]}
+
+
+def _target(cell: Cell) -> Corpus:
+    found = corpus(cell.target, cell.labels)
+    if not cell.train_on_dev:
+        return found
+    rest = {name: split for name, split in found.splits.items() if name != "dev"}
+    return replace(found, splits=rest | {"train": (*found.train, *found.dev)})
+
+
+def _labelled(cell: Cell) -> list[Sentence]:
+    """All labelled sentences that the run learned from."""
+    found = [s for source in _sources(cell) for s in source.train]
+    target = _target(cell)
+    if METHODS[cell.method].uses_target_labels and target.splits.get("train"):
+        found += subset(target.train, shots=cell.shots, ratio=cell.ratio, seed=cell.seed)
+    return found
+
+
+def _sources(cell: Cell) -> list[Corpus]:
+    found = [corpus(name, cell.labels) for name in cell.sources]
+    return apart(found) if cell.disjoint else found
+
+
+def apart(corpora: Sequence[Corpus]) -> list[Corpus]:
+    """The corpora without training sentences that another of them has for dev or test, in any case and spacing."""
+    kept = [{fingerprint(s) for n in ("dev", "test") for s in c.splits.get(n, ())} for c in corpora]
+    out = []
+    for i, one in enumerate(corpora):
+        others = set[int]().union(*(found for j, found in enumerate(kept) if j != i))
+        out.append(one.with_splits(train=[s for s in one.train if fingerprint(s) not in others]))
+    return out
+
+
+@lru_cache(maxsize=1)
+def origin() -> dict[str, Any]:
+    """Which code on which machine."""
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{os.cpu_count()} CPU cores"
+    return {
+        "version": nershift.__version__,
+        "commit": os.environ.get("NERSHIFT_COMMIT") or _commit(),
+        "code": code_digest(),
+        "machine": f"{device}, torch {torch.__version__}, Python {platform.python_version()}",
+    }
+
+
+def _commit() -> str:
+    try:
+        told = subprocess.run(
+            ["git", "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            cwd=Path(__file__).parent,
+            check=True,
+        )
+        return told.stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def code_digest() -> str:
+    """A hash of the source of nershift and of the experiments, which says more than a version number."""
+    h = hashlib.sha256()
+    for root in (Path(nershift.__file__).parent, Path(__file__).parent):
+        for path in sorted(root.rglob("*.py")):
+            h.update(path.relative_to(root.parent).as_posix().encode() + b"\0" + path.read_bytes())
+    return h.hexdigest()[:12]

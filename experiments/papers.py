@@ -1,0 +1,34 @@
+"""Every table of every paper."""
+
+from __future__ import annotations
+
+import experiments.baselines.tables
+import experiments.crosslm.choices
+import experiments.crosslm.tables
+import experiments.datnet.choices
+import experiments.datnet.tables
+import experiments.laner.tables
+import experiments.metacross.tables
+import experiments.metaner.tables
+from experiments.table import Table
+from nershift.errors import ConfigError, nearest
+
+_MODULES = (
+    experiments.baselines.tables,
+    experiments.metaner.tables,
+    experiments.metacross.tables,
+    experiments.crosslm.tables,
+    experiments.crosslm.choices,
+    experiments.datnet.tables,
+    experiments.datnet.choices,
+    experiments.laner.tables,
+)
+TABLES: dict[str, Table] = {table.name: table for module in _MODULES for table in module.TABLES}
+
+
+def get_table(name: str) -> Table:
+    if name not in TABLES:
+        raise ConfigError(
+            f"there is no table '{name}'{nearest(name, TABLES)}", place="experiments", expected=", ".join(TABLES)
+        )
+    return TABLES[name]

@@ -1,0 +1,65 @@
+"""Which jobs a grid has left, in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from experiments.cells import Cell
+from experiments.costs import Rates, gpu_memory
+
+By = Literal["table", "seed"]
+
+
+@dataclass
+class Job:
+    """A pre-training (``pretrain``) or a cell, which may wait for one.
+
+    ``halved`` says how often its batches were halved after it ran out of memory on its own.
+    """
+
+    key: str
+    cell: Cell
+    pretrain: bool = False
+    needs: str | None = None
+    seconds: float = 0.0  # estimated
+    gib: float = 0.0  # of the GPU's memory that it may hold
+    tries: int = 0
+    crowded: bool = False  # ran out of memory beside others
+    alone: bool = False  # did so again
+    halved: int = 0
+
+    @property
+    def name(self) -> str:
+        what = "pre-training for " if self.pretrain else ""
+        return f"{what}{self.cell.target}/{self.cell.name}/s{self.cell.seed}"
+
+
+def plan(cells: Sequence[Cell], results: Path, *, by: By = "table", rates: Rates | None = None) -> list[Job]:
+    """The jobs that are still to do, shared pre-trainings once.
+
+    Tables come in the order of the cells, each seed by seed (``by="seed"``: the first seed of all tables, then the
+    second). Within a seed of a table, what other jobs wait for goes first, then what takes longest, so that all
+    workers end together.
+    """
+    rates = rates or Rates.learn(results)
+    missing: dict[str, Cell] = {}
+    for cell in cells:
+        if not cell.path(results).exists():
+            missing.setdefault(cell.key, cell)
+    jobs: dict[str, Job] = {}
+    for cell in missing.values():
+        jobs[cell.key] = Job(cell.key, cell, needs=cell.pretraining, seconds=rates(cell).seconds, gib=gpu_memory(cell))
+        if cell.pretraining and cell.pretraining not in jobs:
+            seconds = rates(cell, pretrain=True).seconds
+            gib = gpu_memory(cell, pretrain=True)
+            jobs[cell.pretraining] = Job(cell.pretraining, cell, pretrain=True, seconds=seconds, gib=gib)
+    order = {name: i for i, name in enumerate(dict.fromkeys(c.table for c in missing.values()))}
+
+    def place(job: Job) -> tuple[int, int, bool, float]:
+        table, seed = order[job.cell.table], job.cell.seed
+        return *((seed, table) if by == "seed" else (table, seed)), not job.pretrain, -job.seconds
+
+    return sorted(jobs.values(), key=place)

@@ -1,0 +1,203 @@
+"""Many small runs at once: what runs next, what is tried again and how, what is shown meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from experiments.cells import Cell
+from experiments.jobs import Failure
+from experiments.plan import By, Job, plan
+from experiments.workers import Workers
+from nershift.storage import write_text
+
+TRIES = 2
+_MAIN_GIB = {False: 2.5, True: 4.0}  # that a run may take of main memory; with a transformer
+HALVINGS = 3  # times that a job's batches are halved when it runs out of memory even alone
+
+
+class Pool(Protocol):
+    """Where jobs run: places that take one job at a time."""
+
+    count: int
+    busy: dict[int, Job]
+
+    def __enter__(self) -> Pool: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    def idle(self) -> list[int]: ...
+    def start(self, number: int, job: Job) -> None: ...
+    def poll(self, seconds: float = 1.0) -> list[tuple[Job, Failure | None]]: ...
+    def trim(self) -> None: ...
+
+
+MakePool = Callable[[int | None, Path, Path], Pool]
+
+
+@dataclass
+class Outcome:
+    """``left``: not started, or stopped by the time limit; ``smaller``: ran with halved batches."""
+
+    done: int = 0
+    failed: list[str] = field(default_factory=list)
+    smaller: list[str] = field(default_factory=list)
+    left: int = 0
+
+
+def gpu_room() -> float:
+    """GiB that are free on the GPU; no limit where there is none."""
+    import torch
+
+    return torch.cuda.mem_get_info()[0] / 2**30 if torch.cuda.is_available() else float("inf")
+
+
+def workers_that_fit(asked: int | None, main_gib: float) -> int:
+    """As many as were asked for, or one a core, as far as main memory goes."""
+    count = asked or os.cpu_count() or 1
+    pages = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    return max(1, min(count, int(pages / main_gib)))
+
+
+def run_grid(
+    cells: Sequence[Cell],
+    results: Path,
+    work: Path,
+    *,
+    workers: int | None = None,
+    minutes: float = 0,
+    by: By = "table",
+    gpu_gib: float | None = None,
+    quiet: bool = False,
+    pool: MakePool | None = None,
+) -> Outcome:
+    """Run every cell that has no result yet.
+
+    A failing job is tried twice, recorded and does not stop the rest. One that runs out of memory is tried again at
+    the end of the line; then, when no other is left, alone; then with batches halved, which its result says.
+
+    Args:
+        workers: runs at once, as far as memory goes.
+        minutes: stop after so long; what is done is kept, what runs has a moment for its checkpoint.
+        gpu_gib: memory of the GPU to count on, if not all that is free on this machine's.
+        pool: where to run, if not in processes of this machine; given ``workers``, ``results`` and ``work``.
+    """
+    jobs = plan(cells, results, by=by)
+    outcome = Outcome(done=len({c.key for c in cells}) - sum(not j.pretrain for j in jobs))
+    if not jobs:
+        return outcome
+    deadline = time.monotonic() + 60 * minutes if minutes else float("inf")
+    if pool is None:
+        each = max(_MAIN_GIB["transformer" in job.cell.config.get("encoder", {})] for job in jobs)
+        made: Pool = Workers(min(workers_that_fit(workers, each), len(jobs)), results, work)
+        room = gpu_gib or gpu_room()
+    else:
+        made, room = pool(workers, results, work), gpu_gib or float("inf")
+    with made as places, _Bar(jobs, places.count, quiet) as bar:
+        queue = _Queue(jobs)
+        while queue.waiting or places.busy:
+            for number in places.idle():
+                job = queue.next(room - sum(j.gib for j in places.busy.values()), not places.busy)
+                if job is None:
+                    break
+                if job.alone:
+                    places.trim()
+                places.start(number, job)
+                if job.alone:
+                    break
+            for job, failure in places.poll():
+                if failure is None:
+                    queue.finished.add(job.key)
+                    outcome.done += not job.pretrain
+                    if job.halved:
+                        outcome.smaller.append(f"{job.name}: batches divided by {2**job.halved}")
+                    bar.advance(job)
+                elif not queue.again(job, failure):
+                    outcome.failed.append(f"{job.name}: {failure.summary}")
+                    _record(results, job, failure)
+                    bar.advance(job)
+            if time.monotonic() > deadline:
+                outcome.left = len(queue.waiting) + len(places.busy)
+                break
+    return outcome
+
+
+class _Queue:
+    """Jobs that wait, in the order of the plan; those that need all the memory come last, one by one."""
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self.waiting, self.finished, self.alone_runs = list(jobs), set[str](), False
+
+    def next(self, room: float, nothing_runs: bool) -> Job | None:
+        """The first that is ready and fits into ``room`` GiB; when nothing runs, any fits."""
+        if self.alone_runs and not nothing_runs:
+            return None
+        self.alone_runs = False
+        ready = [j for j in self.waiting if j.needs is None or j.needs in self.finished]
+        ready = [j for j in ready if j.gib <= room or nothing_runs]
+        job = next((j for j in ready if not j.alone), ready[0] if ready and nothing_runs else None)
+        if job is not None:
+            self.waiting.remove(job)
+            self.alone_runs = job.alone
+        return job
+
+    def again(self, job: Job, failure: Failure) -> bool:
+        """Put a failed job back, changed as its failure asks for; False: it had its chances."""
+        if failure.memory and not job.crowded:
+            job.crowded = True  # at the end of the line others may have left room
+        elif failure.memory and not job.alone:
+            job.alone = True
+        elif failure.memory and job.halved < HALVINGS:
+            job.halved += 1
+        elif not failure.memory and job.tries + 1 < TRIES:
+            job.tries += 1
+        else:
+            self.waiting = [j for j in self.waiting if j.needs != job.key]
+            return False
+        self.waiting.append(job)
+        return True
+
+
+class _Bar:
+    """Progress by estimated seconds, so that the time left does not take a short job for a long one."""
+
+    def __init__(self, jobs: Sequence[Job], count: int, quiet: bool) -> None:
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[ended]}/{task.fields[jobs]} jobs"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            disable=quiet,
+        )
+        expected = sum(job.seconds for job in jobs)
+        self.task = self.progress.add_task(f"{count} at once", total=expected, ended=0, jobs=len(jobs))
+        self.ended = 0
+
+    def __enter__(self) -> _Bar:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.progress.stop()
+
+    def advance(self, job: Job) -> None:
+        self.ended += 1
+        self.progress.update(self.task, advance=job.seconds, ended=self.ended)
+
+
+def _record(results: Path, job: Job, failure: Failure) -> None:
+    told = {"spec": job.cell.spec(), "pretrain": job.pretrain, "error": failure.error}
+    if failure.memory:
+        told |= {"out_of_memory": True, "batches_divided_by": 2**job.halved}
+    write_text(results / "failed" / f"{job.key}.json", json.dumps(told, indent=1))

@@ -1,0 +1,204 @@
+"""One page over all results: tables, learning curves, sweeps, ranks, mistakes. No network, no script."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from experiments.cells import Cell
+from experiments.figures import Chart, charts_of, ranking
+from experiments.papers import TABLES, get_table
+from experiments.report_calibration import calibration_table
+from experiments.report_errors import Mistakes, mistakes_of
+from experiments.show import View, as_markdown, view
+from experiments.table import Table
+from nershift.errors import MissingExtraError
+from nershift.evaluation.ranks import Ranking
+from nershift.reports import charts
+from nershift.reports import html as pages
+from nershift.reports.content import Table as Cells
+from nershift.reports.content import example_lines
+from nershift.reports.drawing import styled, svg
+from nershift.reports.markdown import markdown_table, marked
+from nershift.storage import write_text
+
+TITLE = "Results beside the papers"
+PAPERS = {
+    "in-domain": "Foundation",
+    "metaner": "MetaNER",
+    "metacross": "MetaCross",
+    "crosslm": "CrossLM",
+    "datnet": "DATNet",
+    "laner": "LANER",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """What the page has on one table."""
+
+    view: View
+    charts: tuple[Chart, ...]
+    ranking: Ranking | None
+    mistakes: tuple[Mistakes, ...] = field(default=())
+
+
+def gather(results: Path, names: Sequence[str] | None = None) -> list[Part]:
+    """Everything there is to show, table by table."""
+    return [_part(get_table(name), results) for name in names or TABLES]
+
+
+def _part(table: Table, results: Path) -> Part:
+    made = view(table, results)
+    if not made.done:
+        return Part(made, (), None)
+    return Part(made, tuple(charts_of(made)), ranking(made), tuple(mistakes_of(made)))
+
+
+def write(results: Path, out: Path, names: Sequence[str] | None = None, markdown: bool = False) -> list[Path]:
+    """Write ``report.html``, and with ``markdown`` also ``report.md``, into ``out``."""
+    parts = gather(results, names)
+    out.mkdir(parents=True, exist_ok=True)
+    pages.write_page(out / "report.html", as_html(parts))
+    if not markdown:
+        return [out / "report.html"]
+    write_text(out / "report.md", as_markdown_page(parts))
+    return [out / "report.html", out / "report.md"]
+
+
+def paper_of(part: Part) -> str:
+    name = part.view.table.name
+    return next((title for start, title in PAPERS.items() if name.startswith(start)), "Others")
+
+
+def as_html(parts: Sequence[Part]) -> str:
+    papers: dict[str, list[Part]] = {}
+    for part in parts:
+        papers.setdefault(paper_of(part), []).append(part)
+    links = "".join(f'<a href="#{_anchor(paper)}">{escape(paper)}</a> ' for paper in papers)
+    runs = _runs(parts)
+    done = sum(bool(p.view.done) for p in parts)
+    header = (
+        f"<h1>{TITLE}</h1><p>{len(runs)} runs; {done} of {len(parts)} tables and figures have results.</p>"
+        f'<nav class="papers">{links}</nav>{_hint()}'
+    )
+    sections = []
+    for paper, mine in papers.items():
+        sections.append(f'<h1 class="paper" id="{_anchor(paper)}">{escape(paper)}</h1>')
+        sections += [_section(part) for part in mine if part.view.done]
+        if empty := [part for part in mine if not part.view.done]:
+            folded = "".join(_section(part, fold=True) for part in empty)
+            sections.append(f"<section><h2>Not run</h2>{folded}</section>")
+    if (trust := calibration_table(runs.values())) is not None:
+        sections.append(f'<section id="calibration"><h2>{trust.title}</h2>{pages.table_html(trust)}</section>')
+    return pages.document(TITLE, header, sections, wide=True)
+
+
+def _runs(parts: Sequence[Part]) -> dict[str, tuple[Cell, Mapping[str, Any]]]:
+    """Each run once, however many tables show it."""
+    return {
+        cell.key: (cell, metrics)
+        for part in parts
+        for place in part.view.shown.values()
+        for cell, metrics in zip(place.cells, place.metrics, strict=True)
+    }
+
+
+def _hint() -> str:
+    try:
+        with styled():
+            return ""
+    except MissingExtraError as missing:
+        return f'<p class="hint">No plots: {escape(missing.found)}. {escape(missing.fix)}</p>'
+
+
+def _anchor(name: str) -> str:
+    return "".join(c if c.isalnum() else "-" for c in name.lower())
+
+
+def _section(part: Part, fold: bool = False) -> str:
+    table = part.view.table
+    told = "".join(f"<p>{escape(remark)}</p>" for remark in part.view.run_notes)
+    notes = _notes(table.notes)
+    numbers = pages.table_html(cells(part.view))
+    if fold:
+        return f"<details><summary>{escape(table.title)}</summary>{numbers}{notes}</details>"
+    body = "".join(_drawn(chart) for chart in part.charts) + numbers + told
+    if part.view.comparisons:
+        body += f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in part.view.comparisons)}</ul>"
+    if part.ranking is not None:
+        body += f"<h3>Critical difference</h3>{_drawn(_ranks_chart(part.ranking))}"
+        body += f"<p>{escape(ranks_told(part.ranking))}</p>"
+    body += "".join(_mistakes_html(found) for found in part.mistakes) + notes
+    return f'<section id="{_anchor(table.name)}"><h2>{escape(table.title)}</h2>{body}</section>'
+
+
+def _drawn(chart: Chart) -> str:
+    try:
+        with styled():
+            return pages.figure_html(svg(chart.draw()), chart.what)
+    except MissingExtraError:
+        return ""
+
+
+def _ranks_chart(found: Ranking) -> Chart:
+    what = "Mean rank over data sets. Systems whose bars overlap cannot be told apart."
+    return Chart(what, lambda: charts.critical_difference(found))
+
+
+def ranks_told(found: Ranking) -> str:
+    """The ranking in words."""
+    order = ", ".join(f"{name} {rank:.2f}" for name, rank in zip(found.names, found.ranks, strict=True))
+    groups = "; ".join(", ".join(group) for group in found.groups) or "none"
+    return (
+        f"Mean ranks over {found.datasets} data sets: {order}. Friedman χ² = {found.chi2:.2f}, p = {found.p:.3g}; "
+        f"critical difference (Nemenyi, 5%) {found.difference:.2f}. Cannot be told apart: {groups}."
+    )
+
+
+def cells(made: View) -> Cells:
+    """The table as a report table."""
+    below = frozenset(i for i, line in enumerate(made.lines) if line.below)
+    rows = tuple((line.name, *line.cells) for line in made.lines)
+    return Cells(_anchor(made.table.name), made.table.title, ("", *made.columns), rows, below=below)
+
+
+def _mistakes_html(found: Mistakes) -> str:
+    body = "".join(_drawn(chart) for chart in found.charts)
+    body += "".join(f"<h3>{escape(t.title)}</h3>{pages.table_html(t)}" for t in found.tables)
+    if found.examples:
+        tints = pages.tints_of(found.examples)
+        body += "<h3>Examples</h3>" + "".join(pages.example_html(e, tints) for e in found.examples)
+    notes = _notes(found.notes)
+    return f"<details><summary>{escape(found.title)}</summary>{body}{notes}</details>"
+
+
+def as_markdown_page(parts: Sequence[Part]) -> str:
+    """The same without the drawings: all their numbers stand in the tables."""
+    blocks = [block for part in parts for block in _markdown(part)]
+    if (trust := calibration_table(_runs(parts).values())) is not None:
+        blocks.append(markdown_table(trust) + "\n")
+    return f"# {TITLE}\n\n" + "\n".join(blocks)
+
+
+def _markdown(part: Part) -> Iterator[str]:
+    yield as_markdown(part.view)
+    if part.ranking is not None:
+        yield ranks_told(part.ranking) + "\n"
+    for found in part.mistakes:
+        yield f"### {found.title}\n"
+        for table in found.tables:
+            yield markdown_table(table).replace("## ", "#### ", 1) + "\n"
+        for example in found.examples:
+            yield ("  \n".join(f"> {role}: {marked(s, marks)}" for role, s, marks in example_lines(example)) + "\n")
+        yield from (f"{note}\n" for note in found.notes)
+
+
+def _notes(notes: Iterable[str]) -> str:
+    """Paragraphs; what stands between backticks is code."""
+    marked_up = (re.sub("`(.+?)`", r"<code>\1</code>", escape(note)) for note in notes)
+    return "".join(f'<p class="note">{note}</p>' for note in marked_up)

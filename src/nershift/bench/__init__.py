@@ -1,1 +1,0 @@
-"""The papers' experiments as grids of cells: each cell one run, each result a file of its own."""

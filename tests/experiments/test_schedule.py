@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+import pytest
+
+from experiments.cells import Cell
+from experiments.costs import Cost, Rates, estimate, gpu_memory, total
+from experiments.jobs import Failure, smaller
+from experiments.papers import TABLES
+from experiments.plan import Job, plan
+from experiments.pool import HALVINGS, Outcome, run_grid
+from nershift.run import resolve
+
+RESULTS = Path(__file__).parents[2] / "results"
+OOM = Failure("CUDA out of memory", "OutOfMemoryError: CUDA out of memory", memory=True)
+CRASH = Failure("boom", "RuntimeError: boom")
+
+
+def _grid(table: str, seeds: Sequence[int]) -> list[Cell]:
+    sources = ("conll2003_en", "wnut2017")
+    return [
+        Cell(table, method, target, sources, s, {"train": {"epochs": epochs}}, joint=method != "finetune")
+        for method, epochs in (("multitask", 3), ("finetune", 20), ("aggregate", 1))
+        for target in ("wikigold", "mit_movie")
+        for s in seeds
+    ]
+
+
+class Scripted:
+    """A pool in which nothing runs: each start of a job ends as its script says, and is noted."""
+
+    def __init__(self, script: dict[str, list[Failure | None]], count: int) -> None:
+        self.script, self.count, self.busy = script, count, dict[int, Job]()
+        self.log: list[tuple[str, int, int]] = []  # name, halved, how many others ran
+        self.trims = 0
+
+    def __enter__(self) -> Scripted:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def idle(self) -> list[int]:
+        return [i for i in range(self.count) if i not in self.busy]
+
+    def start(self, number: int, job: Job) -> None:
+        self.log.append((job.name, job.halved, len(self.busy)))
+        self.busy[number] = job
+
+    def poll(self, seconds: float = 1.0) -> list[tuple[Job, Failure | None]]:
+        job = self.busy.pop(min(self.busy))
+        return [(job, (self.script.get(job.name) or [None]).pop(0))]
+
+    def trim(self) -> None:
+        self.trims += 1
+
+
+def _run(cells: Sequence[Cell], results: Path, pool: Scripted, gpu_gib: float | None = None) -> Outcome:
+    work, count = results / "work", pool.count
+    return run_grid(
+        cells, results, work, workers=count, gpu_gib=gpu_gib, quiet=True, pool=lambda *_: pool
+    )  # fmt: skip
+
+
+def test_tables_come_as_named_then_seeds_then_what_others_wait_for_then_the_longest(tmp_path: Path) -> None:
+    cells = _grid("second", (1, 2)) + _grid("first", (1,))
+    cells = [Cell(**{**vars(c), "shots": 50 if c.table == "first" else None}) for c in cells]
+    jobs = plan(cells, tmp_path)
+    assert [j.cell.table for j in jobs] == sorted((j.cell.table for j in jobs), reverse=True)
+    for table in ("second", "first"):
+        part = [j for j in jobs if j.cell.table == table]
+        assert [j.cell.seed for j in part] == sorted(j.cell.seed for j in part)
+        for seed in (1, 2):
+            one = [j for j in part if j.cell.seed == seed]
+            kinds = [j.pretrain for j in one]
+            assert kinds == sorted(kinds, reverse=True)
+            costs = [j.seconds for j in one if not j.pretrain]
+            assert costs == sorted(costs, reverse=True)
+    # The first table's pre-training serves the second table too, and comes once for each seed.
+    assert sum(j.pretrain for j in jobs) == 2
+    assert all(j.needs in {k.key for k in jobs} for j in jobs if j.needs)
+    seeds = [j.cell.seed for j in plan(cells, tmp_path, by="seed")]
+    assert seeds == sorted(seeds)
+
+
+def test_a_job_out_of_memory_waits_then_runs_alone_then_with_halved_batches(tmp_path: Path) -> None:
+    cells = _grid("t", (1,))
+    name = "pre-training for wikigold/finetune/s1"
+    pool = Scripted({name: [OOM, OOM, OOM, OOM, None]}, count=3)
+    outcome = _run(cells, tmp_path, pool)
+    assert outcome.done == len(cells)
+    assert not outcome.failed
+    assert outcome.smaller == [f"{name}: batches divided by 4"]
+    tries = [(halved, beside) for job, halved, beside in pool.log if job == name]
+    # As planned, beside two others at the end, alone, halved.
+    assert tries == [(0, 0), (0, 2), (0, 0), (1, 0), (2, 0)]
+    last = pool.log.index((name, 2, 0))
+    after = [job for job, *_ in pool.log[last + 1 :]]
+    assert sorted(after) == ["mit_movie/finetune/s1", "wikigold/finetune/s1"]  # what waited for it
+    assert pool.log[last + 2][2] == 1  # and they run beside each other again
+    assert pool.trims == 3
+
+
+@pytest.mark.parametrize(("gib", "beside"), [(None, 3), (11.0, 1), (1.0, 0)])
+def test_as_many_jobs_run_at_once_as_fit_the_gpu(gib: float | None, beside: int, tmp_path: Path) -> None:
+    cells = _grid("t", (1,))  # about 5 GiB each
+    pool = Scripted({}, count=4)
+    assert _run(cells, tmp_path, pool, gib).done == len(cells)
+    assert max(others for *_, others in pool.log) == beside
+
+
+def test_a_small_job_goes_first_where_a_large_one_does_not_fit(tmp_path: Path) -> None:
+    encoder = {"kind": "transformer", "transformer": {"name": "some"}}
+    over = {"encoder": encoder, "train": {"batch_size": 64}}
+    large = [Cell("t", "target_only", "mit_movie", (), s, over) for s in (1, 2)]
+    small = [Cell("t", "target_only", "wikigold", (), s, {}) for s in (1, 2)]
+    pool = Scripted({}, count=4)
+    _run(large + small, tmp_path, pool, gpu_memory(large[0]) + gpu_memory(small[0]))
+    assert pool.log[:2] == [("mit_movie/target_only/s1", 0, 0), ("wikigold/target_only/s1", 0, 1)]
+    assert max(others for *_, others in pool.log) == 1
+
+
+def test_memory_grows_with_batches_and_encoders() -> None:
+    def cell(batch: int, name: str) -> Cell:
+        config = {"encoder": {"kind": "transformer", "transformer": {"name": name}}}
+        stages = {"train": {"batch_size": 8}, "pretrain": {"batch_size": batch}}
+        return Cell("t", "finetune", "wikigold", ("wnut2017",), 1, config | stages, joint=False)
+
+    one = cell(64, "a")
+    assert gpu_memory(one) < gpu_memory(one, pretrain=True) < gpu_memory(cell(64, "a+b"), pretrain=True)
+    assert gpu_memory(one, pretrain=True) > gpu_memory(cell(32, "a"), pretrain=True)
+    sizes = {c.name: gpu_memory(c, pretrain=True) for c in TABLES["laner-fig3"].cells([1])}
+    assert sizes["d2 = 10"] < sizes["d2 = 100"] < sizes["d2 = 1000"]
+
+
+def test_what_never_works_is_recorded_and_takes_its_dependents_with_it(tmp_path: Path) -> None:
+    cells = _grid("t", (1,))
+    memory, crash = "pre-training for wikigold/finetune/s1", "mit_movie/aggregate/s1"
+    pool = Scripted({memory: [OOM] * 9, crash: [CRASH] * 9}, count=2)
+    outcome = _run(cells, tmp_path, pool)
+    assert outcome.done == 3
+    assert sorted(outcome.failed) == [f"{crash}: {CRASH.summary}", f"{memory}: {OOM.summary}"]
+    assert sum(job == memory for job, *_ in pool.log) == 3 + HALVINGS
+    assert sum(job == crash for job, *_ in pool.log) == 2
+    told = [json.loads(p.read_text()) for p in (tmp_path / "failed").iterdir()]
+    assert {t.get("batches_divided_by") for t in told} == {None, 2**HALVINGS}
+
+
+def test_halved_batches_make_the_same_number_of_updates() -> None:
+    cell = Cell("t", "finetune", "wikigold", ("conll2003_en",), 1, {"train": {"epochs": 20, "patience": 5}})
+    before = resolve("finetune", cell.config)
+    after = resolve("finetune", smaller(cell, 2))
+    for stage in ("train", "pretrain"):
+        old, new = getattr(before, stage), getattr(after, stage)
+        assert new.batch_size * new.accumulate == old.batch_size * old.accumulate
+        assert new.batch_size == old.batch_size // 4
+        # Steps an epoch grow with 1 / batch_size.
+        assert new.epochs / new.batch_size == pytest.approx(old.epochs / old.batch_size, rel=0.1)
+    assert after.train.patience == 2
+    assert smaller(cell, 0) == cell.config
+
+
+def test_estimates_bound_the_steps_of_finished_runs() -> None:
+    paths = sorted(RESULTS.glob("*.json"))
+    assert paths
+    exact = 0
+    for path in paths:
+        result = json.loads(path.read_text(encoding="utf-8"))
+        metrics = result["metrics"]
+        cell = Cell.of(result["spec"], joint=metrics["data"]["start"] is None)
+        took = sum(stage.get("steps", 0) for stage in metrics["phases"].values())
+        steps = estimate(cell).steps
+        assert took <= steps, path.name
+        exact += took == steps
+    assert exact > len(paths) / 4  # those that no early stopping ended
+
+
+def test_finished_runs_correct_the_estimates(tmp_path: Path) -> None:
+    cell = Cell("t", "target_only", "wikigold", (), 1, {"train": {"epochs": 5}})
+    plain = Rates()(cell)
+    assert plain.seconds == estimate(cell).seconds > 0
+    metrics = {"device": "cuda:0", "seconds": 8 * 3 * plain.seconds, "data": {"start": None}}
+    told = {"spec": cell.spec(), "metrics": metrics, "origin": {"at_once": 8}}
+    (tmp_path / "one.json").write_text(json.dumps(told))
+    rates = Rates.learn(tmp_path)
+    assert rates(cell).seconds == pytest.approx(3 * plain.seconds)
+    like = Cell("t", "aggregate", "wikigold", ("wnut2017",), 1)
+    assert rates(like).seconds == pytest.approx(3 * estimate(like).seconds)  # the nearest that is known
+    metrics["device"] = "cpu"
+    (tmp_path / "one.json").write_text(json.dumps(told))
+    assert Rates.learn(tmp_path).factors == {}
+
+
+def test_a_shared_pretraining_is_paid_for_once() -> None:
+    one = Cell("t", "finetune", "wikigold", ("conll2003_en",), 1, joint=False)
+    two = Cell(**{**vars(one), "target": "mit_movie"})
+    rates = Rates()
+    shared = rates(one, pretrain=True)
+    assert total([one, two, one], rates) == rates(one) + rates(two) + shared
+    joint = Cell(**{**vars(one), "joint": True})
+    assert estimate(joint).steps == (rates(one) + shared).steps
+
+
+@pytest.mark.parametrize("name", list(TABLES))
+def test_every_cell_of_every_table_has_an_estimate(name: str) -> None:
+    for cell in TABLES[name].cells((1,)):
+        cost = estimate(cell)
+        assert isinstance(cost, Cost)
+        assert 0 < cost.seconds < 7200
+        if cell.pretraining:
+            assert estimate(cell, pretrain=True).steps > 0
+
+
+def test_every_committed_result_is_shown_in_some_table() -> None:
+    shown = {c.path(RESULTS).name for t in TABLES.values() for c in t.cells(range(1, 11))}
+    assert {p.name for p in RESULTS.glob("*.json")} <= shown
