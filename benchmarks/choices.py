@@ -22,7 +22,7 @@ from nershift.config import merge
 from nershift.data.formats import read_corpus
 from nershift.run import transfer
 
-_BOTH = {"train": {"batch_size": 16}, "options": {"epoch_steps": 100, "balance": 0.0}}
+_BOTH = {"train": {"batch_size": 16}, "options": {"epoch_steps": 100, "sampling_exponent": 0.0}}
 _ADAM = {"train": {"optimizer": "adam", "schedule": "constant", "clip": 5.0}}
 _SINGLE = {"train": {"optimizer": "rmsprop", "lr": 1e-3, "schedule": "constant"}}
 # Name → row of Table 4, whether the source has the target's sub-word vectors, steps, settings.
@@ -32,7 +32,7 @@ DATNET: dict[str, tuple[str, bool, int, Mapping[str, Any]]] = {
     "sub-words for both, lr 1e-3": ("+ F-T (GRAD)", True, 300, {"train": {"lr": 1e-3}}),
     "sub-words for both, lr 3e-3": ("+ F-T (GRAD)", True, 300, {"train": {"lr": 3e-3}}),
     "sub-words for both, lr 1e-3, weight 10": (
-        "+ F-T (GRAD)", True, 300, {"train": {"lr": 1e-3}, "options": {"weight": 10.0}},
+        "+ F-T (GRAD)", True, 300, {"train": {"lr": 1e-3}, "options": {"adversary_weight": 10.0}},
     ),
     "sub-words for both, lr 3e-3, AT": ("+ AT + F-T (GRAD)", True, 200, {"train": {"lr": 3e-3}}),
 }  # fmt: skip

@@ -120,7 +120,7 @@ def smaller(cell: Cell, halved: int) -> dict[str, Any]:
             "accumulate": stage.accumulate * parts,
             "epochs": max(1, round(stage.epochs / parts)),
             "patience": -(-stage.patience // parts),
-            "decay": stage.lr_decay * parts,
+            "lr_decay": stage.lr_decay * parts,
             "eval_batch_size": max(1, stage.eval_batch_size // parts),
         }
     return merge(cell.config, over)

@@ -15,12 +15,33 @@ from nershift.errors import ConfigError
 # First name: name now.
 METHODS = {"in_domain": "target_only", "d_shift": "source_only", "wpz": "protonet"}
 # The same for settings, by the block they stand in; blocks go by their first names.
+_STAGE = {
+    "decay": "lr_decay",
+    "longest": "max_tokens",
+    "balance": "min_source_share",
+    "swap": "mention_replacement",
+    "perturb": "fgm_epsilon",
+    "average": "model_soup",
+    "record": "cuda_graphs",
+}
 SETTINGS: dict[str, dict[str, str]] = {
     "": {"decoder": "head"},
-    "options": {"decoders": "heads"},
+    "encoder.words": {"reserve": "extra_words", "drop": "word_dropout"},
+    "encoder.transformer": {"max_pieces": "max_subwords"},
+    "pretrain": _STAGE,
+    "train": _STAGE,
+}
+# And for the options of methods, by the method after which its variants (metaner-zero, auto-datnet) are named.
+OPTIONS: dict[str, dict[str, str]] = {
+    "datnet": {
+        "decoders": "heads",
+        "balance": "sampling_exponent",
+        "weight": "adversary_weight",
+        "words": "word_tables",
+    },
+    "metaner": {"new_decoder": "new_head"},
 }
 _FIRST_METHODS = {now: first for first, now in METHODS.items()}
-_FIRST_SETTINGS = {block: {now: first for first, now in names.items()} for block, names in SETTINGS.items()}
 
 
 def first_names(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,8 +51,9 @@ def first_names(spec: Mapping[str, Any]) -> dict[str, Any]:
         >>> first_names({"method": "target_only", "config": {"head": {"kind": "crf"}}})
         {'method': 'in_domain', 'config': {'decoder': {'kind': 'crf'}}}
     """
-    method = spec["method"]
-    return {**spec, "method": _FIRST_METHODS.get(method, method), "config": first_settings(spec["config"])}
+    method = str(spec["method"])
+    config = _renamed(spec["config"], "", method, now=False)
+    return {**spec, "method": _FIRST_METHODS.get(method, method), "config": config}
 
 
 def current_names(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,19 +63,23 @@ def current_names(spec: Mapping[str, Any]) -> dict[str, Any]:
         >>> current_names({"method": "wpz", "config": {"decoder": {"kind": "crf"}}})
         {'method': 'protonet', 'config': {'head': {'kind': 'crf'}}}
     """
-    method = spec["method"]
-    return {**spec, "method": METHODS.get(method, method), "config": _renamed(spec["config"], "", now=True)}
+    method = str(spec["method"])
+    config = _renamed(spec["config"], "", method, now=True)
+    return {**spec, "method": METHODS.get(method, method), "config": config}
 
 
-def first_settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    return _renamed(config, "", now=False)
+def family(method: str) -> str:
+    """The method after which a variant is named."""
+    return method.removeprefix("auto-").removesuffix("-zero").removesuffix("-few")
 
 
-def _renamed(values: Mapping[str, Any], block: str, *, now: bool) -> dict[str, Any]:
+def _renamed(values: Mapping[str, Any], block: str, method: str, *, now: bool) -> dict[str, Any]:
+    names = OPTIONS.get(family(method), {}) if block == "options" else SETTINGS.get(block, {})
+    firsts = {current: first for first, current in names.items()}
     out: dict[str, Any] = {}
     for key, value in values.items():
-        first = _FIRST_SETTINGS.get(block, {}).get(key, key)
-        name = SETTINGS.get(block, {}).get(first, first) if now else first
+        first = firsts.get(key, key)
+        name = names.get(first, first) if now else first
         if name in out:
             raise ConfigError(
                 f"a setting stands there under two names, one of them '{key}'",
@@ -61,5 +87,5 @@ def _renamed(values: Mapping[str, Any], block: str, *, now: bool) -> dict[str, A
                 expected="one of them",
             )
         path = f"{block}.{first}" if block else first
-        out[name] = _renamed(value, path, now=now) if isinstance(value, Mapping) else value
+        out[name] = _renamed(value, path, method, now=now) if isinstance(value, Mapping) else value
     return out

@@ -23,7 +23,7 @@ def _adversary(seeds: Sequence[int]) -> list[Cell]:
     """Does it act? 100 target sentences, two values of α and the default, and without a say in the encoder."""
     made = []
     for target in TARGETS:
-        settings = {f"α = {a:g}": {"alpha": a} for a in _ADVERSARY_ALPHAS} | {"no reversal": {"weight": 0.0}}
+        settings = {f"α = {a:g}": {"alpha": a} for a in _ADVERSARY_ALPHAS} | {"no reversal": {"adversary_weight": 0.0}}
         for label, options in settings.items():
             over = {"options": options}
             made += [

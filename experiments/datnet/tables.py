@@ -45,7 +45,7 @@ def schedule(target: str, shots: int | None, ratio: float | None, fixed: bool) -
     epoch = 50 if steps <= 600 else 100
     patience = 0 if fixed else 5 if steps <= 1500 else 10
     train = {"batch_size": batch, "lr": lr, "epochs": steps // epoch, "patience": patience}
-    return {"train": train, "options": {"epoch_steps": epoch, "balance": 0.0}}
+    return {"train": train, "options": {"epoch_steps": epoch, "sampling_exponent": 0.0}}
 
 
 # ε of all perturbations. The paper's 5, the method's default, is too strong for these vectors (tables datnet-epsilon

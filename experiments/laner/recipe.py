@@ -7,7 +7,6 @@ from typing import Any
 
 from experiments.cells import Cell
 from nershift.config import merge
-from nershift.methods.laner.method import PAPER, RATES
 
 SOURCE = ("conll2003_en",)
 CROSSNER = ("politics", "science", "music", "literature", "ai")
@@ -19,9 +18,11 @@ ENCODERS: dict[str, dict[str, Any]] = {
     "distilbert-cased": {"encoder": {"transformer": {"name": "distilbert-cased"}}},
 }
 BOTH = {"encoder": {"transformer": {"name": "mpnet+distilbert-cased"}, "chars": _CHARS}}
-# The paper has one rate, 5e-5, for everything and all of the time. Here rates are those of the preset `tuned`, and the
-# number of epochs is fixed beforehand: fewer steps.
-_PHASE: dict[str, Any] = merge(RATES, {"precision": "bf16"})
+# The paper has one learning rate, 5e-5, for everything at all times. Here rates are those of the preset `tuned`, and
+# the number of epochs is fixed in advance: fewer steps.
+_PHASE: dict[str, Any] = {
+    "lr": 5e-4, "encoder_lr": 5e-5, "schedule": "linear", "warmup": 0.1, "clip": 1.0, "precision": "bf16",
+}  # fmt: skip
 RECIPE: dict[str, Any] = {
     "pretrain": merge(_PHASE, {"batch_size": 64, "epochs": 2}),
     "train": merge(_PHASE, {"batch_size": 8, "epochs": 25, "patience": 0}),
@@ -34,6 +35,15 @@ PAPER_RECIPE: dict[str, Any] = {
     "train": merge(_PAPER_PHASE, {"epochs": 100, "patience": 16}),
 }
 _LARGE = {"train": {"batch_size": 32, "epochs": 4}}  # for targets of thousands of sentences
+
+# What LANER's preset sets and the plain heads must share.
+_OPTIMISER: dict[str, Any] = {"optimizer": "adam", "weight_decay": 0.0}
+_PLAIN: dict[str, Any] = {
+    "encoder": {"kind": "transformer", "chars": {"use": False}, "dropout": 0.0},
+    "head": {"scheme": "BIO"},
+    "pretrain": _OPTIMISER,
+    "train": _OPTIMISER,
+}
 
 _CHECK = {"check": True}  # the result says where decoding step by step would have differed
 HEADS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -67,7 +77,7 @@ def cell(
     method, config = (HEADS | CARRIED)[head]
     config = merge(merge(config, ENCODERS[encoder]), RECIPE)
     if method != "laner":
-        config = merge(PAPER, config)
+        config = merge(_PLAIN, config)
     if target in MIT:
         config = merge(config, _LARGE)
     placed: dict[str, Any] = {"row": f"{head} ({encoder})", "joint": False, "sources": SOURCE} | more

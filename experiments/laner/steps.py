@@ -12,12 +12,12 @@ from nershift.config import merge
 # Beside CoNLL, labelled sentences of other domains: Wikipedia's, and the training splits of all five targets.
 WIKIPEDIA = (*SOURCE, "wikigold")
 DOMAINS = (*WIKIPEDIA, *(f"crossner_{c}" for c in CROSSNER))
-_MORE = {"pretrain": {"balance": 0.1}}  # else the small sources would hardly be seen
+_MORE = {"pretrain": {"min_source_share": 0.1}}  # else the small sources would hardly be seen
 _LONGER = {"train": {"epochs": 50}}  # better on dev than the 25 of the tables (ABLATIONS)
 _ALL = merge(_MORE, _LONGER)
 # By dev, of what RECIPES tries: the sources twice as long, and entities of the target that give way to others.
-_BEST = merge(_ALL, {"pretrain": {"epochs": 4}, "train": {"swap": 0.3}})
-_AVERAGED = {"train": {"average": 3}}
+_BEST = merge(_ALL, {"pretrain": {"epochs": 4}, "train": {"mention_replacement": 0.3}})
+_AVERAGED = {"train": {"model_soup": 3}}
 _NAMES = {"options": {"new_rows": "names"}}
 Step = tuple[str, Mapping[str, Any], tuple[str, ...]]  # head, settings, sources
 
@@ -48,8 +48,8 @@ RECIPES: dict[str, Step] = {
     "100 epochs": ("LB+LC", merge(_ALL, {"train": {"epochs": 100}}), DOMAINS),
     "encoder at 1e-4": ("LB+LC", merge(_ALL, {"train": {"encoder_lr": 1e-4}}), DOMAINS),
     "four epochs of the sources": ("LB+LC", merge(_ALL, {"pretrain": {"epochs": 4}}), DOMAINS),
-    "perturbed": ("LB+LC", merge(_ALL, {"train": {"perturb": 1.0}}), DOMAINS),
-    "entities swapped": ("LB+LC", merge(_ALL, {"train": {"swap": 0.3}}), DOMAINS),
+    "perturbed": ("LB+LC", merge(_ALL, {"train": {"fgm_epsilon": 1.0}}), DOMAINS),
+    "entities swapped": ("LB+LC", merge(_ALL, {"train": {"mention_replacement": 0.3}}), DOMAINS),
     "three trainings averaged": ("LB+LC", merge(_ALL, _AVERAGED), DOMAINS),
     "four epochs of the sources, swapped": ("LB+LC", _BEST, DOMAINS),
     "four epochs of the sources, swapped, averaged": ("LB+LC", merge(_BEST, _AVERAGED), DOMAINS),

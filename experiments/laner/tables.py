@@ -151,13 +151,14 @@ _STEP_NOTE = (
     "mpnet with characters; 'Wikipedia' adds wikigold to CoNLL-2003 as a source, 'all domains' also the training "
     "splits of all five targets (in one pre-training for all; a sentence that is dev or test of another target is left "
     "out), 'both encoders' puts DistilBERT cased beside mpnet. 'Best recipe' is all domains and 50 epochs, with four "
-    "epochs of the sources and 30% of the target's entities shown as others of their type (train.swap); 'averaged': "
-    "the mean weights of those of three trainings that help on dev (train.average)."
+    "epochs of the sources and 30% of the target's entities replaced by others of their type "
+    "(train.mention_replacement); 'averaged': the mean weights of those of three trainings that help on dev "
+    "(train.model_soup)."
 )
 _RECIPE_NOTE = (
-    "LANER with the sources of all domains; 50 epochs on the target but for rows that say otherwise. Perturbed: a "
-    "second loss with word vectors moved by 1 towards a higher one (train.perturb); swapped: 30% of the entities shown "
-    "as another of their type (train.swap)."
+    "LANER with the sources of all domains; 50 epochs on the target unless the row says otherwise. Perturbed: a second "
+    "loss on adversarial word vectors (train.fgm_epsilon = 1); swapped: 30% of the entities replaced by another of "
+    "their type (train.mention_replacement)."
 )
 _QUOTED = (
     "Other rows of Table 2, quoted (politics, science, music, literature, ai): Flair 69.54, 64.71, 65.60, 61.35, "

@@ -38,7 +38,7 @@ def test_plain_heads_train_as_laner_does():
     for head in ("CRF (mpnet)", "tagger (mpnet)"):
         plain = resolve("finetune", cells[head].config)
         for block in ("train", "pretrain"):
-            assert replace(getattr(plain, block), decay=0) == replace(getattr(ours, block), decay=0)  # not used
+            assert replace(getattr(plain, block), lr_decay=0) == replace(getattr(ours, block), lr_decay=0)  # not used
         for block in ("kind", "transformer", "chars", "dropout"):
             assert getattr(plain.encoder, block) == getattr(ours.encoder, block)
     assert len({c.pretraining for c in TABLES["laner-table3"].cells([1])}) == 10  # two encoders, five heads
