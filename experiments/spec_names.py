@@ -39,7 +39,13 @@ OPTIONS: dict[str, dict[str, str]] = {
         "weight": "adversary_weight",
         "words": "word_tables",
     },
-    "metaner": {"new_decoder": "new_head"},
+    "dann": {"weight": "adversary_weight"},
+    "metaner": {
+        "inner_rate": "inner_lr",
+        "weight": "adversary_weight",
+        "inner": "inner_steps",
+        "new_decoder": "new_head",
+    },
 }
 _FIRST_METHODS = {now: first for first, now in METHODS.items()}
 

@@ -158,7 +158,7 @@ def _lambda(seeds: Sequence[int]) -> list[Cell]:
             "bionlp13pc",
             SOURCES,
             s,
-            {} if x == 0.8 else {"options": {"weight": x}},
+            {} if x == 0.8 else {"options": {"adversary_weight": x}},
             row=f"λ = {x}",
         )
         for x in LAMBDAS
@@ -174,10 +174,10 @@ RECIPES: dict[str, tuple[str, dict[str, Any]]] = {
     "finetune, encoder rate 7e-4": ("finetune", _GENTLE),
     "metaner": ("metaner", {}),
     "metaner, encoder rate 7e-4": ("metaner", _GENTLE),
-    "metaner, λ = 0.2": ("metaner", {"options": {"weight": 0.2}}),
+    "metaner, λ = 0.2": ("metaner", {"options": {"adversary_weight": 0.2}}),
     "metaner, no adversary": ("metaner", {"options": {"adversary": False}}),
-    "metaner, α = 0.01": ("metaner", {"options": {"inner_rate": 0.01}}),
-    "metaner, α = 0.01, λ = 0.2": ("metaner", {"options": {"inner_rate": 0.01, "weight": 0.2}}),
+    "metaner, α = 0.01": ("metaner", {"options": {"inner_lr": 0.01}}),
+    "metaner, α = 0.01, λ = 0.2": ("metaner", {"options": {"inner_lr": 0.01, "adversary_weight": 0.2}}),
 }
 
 

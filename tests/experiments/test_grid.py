@@ -53,7 +53,7 @@ def test_pretraining_is_shared_by_targets_and_amounts_of_labels() -> None:
     assert base.pretraining == Cell(**{**vars(base), "target": "re3d", "ratio": 0.1}).pretraining
     assert base.pretraining == base.with_config({"train": {"epochs": 9}}).pretraining
     assert base.pretraining == Cell(**{**vars(base), "method": "metaner-zero"}).pretraining
-    assert base.pretraining != base.with_config({"options": {"weight": 0.1}}).pretraining
+    assert base.pretraining != base.with_config({"options": {"adversary_weight": 0.1}}).pretraining
     assert _cell("multitask").pretraining is None
 
 
