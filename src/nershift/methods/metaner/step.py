@@ -99,7 +99,7 @@ class MetaStage(TrainingStage):
 
     def gradients(self, batches: Mapping[str, Batch], backward: Backward) -> dict[str, Tensor]:
         """Lines 5-22 up to the gradients. The optimiser then steps along them; β is its learning rate."""
-        with only_used_rows(self.model.encoder, list(batches.values())) as small:  # for speed alone
+        with only_used_rows(self.model.encoder, list(batches.values())) as small:  # speed only
             tasks = Tasks(self.model, dict(zip(batches, small, strict=True)), self.domains, self.discriminator)
             return self.iteration(tasks, self.options, share=1 / self.config.accumulate).run()
 
@@ -133,7 +133,7 @@ class Iteration:
 
     def meta_gradients(self) -> None:
         path, at_validation = self.inner_loop(through=self.maml)
-        # Eq. 20, each gradient taken where the inner loop met its task.
+        # Eq. 20. Departure: each gradient is the one the inner loop took, at θ_{i-1}, which saves a pass at θ_0.
         self.add(self.theta, add_up(at_validation if self.maml else [g for step in path for g in step]))
 
     def inner_loop(self, through: bool) -> tuple[list[list[Vector]], list[Vector]]:
@@ -148,18 +148,19 @@ class Iteration:
         path, alpha = list[list[Vector]](), self.options.inner_lr
         *steps, last = self.steps
         for step in steps:
-            path.append(self.training_gradients(step))
-            self.move(path[-1][0], -alpha)  # eqs. 17 and 18 in one move along ∇θ L_adv
-        path.append(self.training_gradients(last, apart=self.apart))
-        if not self.apart:
-            self.move(path[-1][0], -alpha)
-            return path, [self.validate(True, True, through)]
-        tagging, domain = path[-1]
-        self.move(tagging, -alpha)  # eq. 17: θ(old)
-        at_old = self.validate(True, False, through)
-        self.move(domain, -alpha)  # eq. 18: θ(new)
-        at_new = self.validate(False, True, through)
-        return path, [at_old, at_new]
+            (both,) = self.training_gradients(step)
+            self.move(both, -alpha)  # eqs. 17 and 18 in one move: only the last step needs θ(old)
+            path.append([both])
+        if self.apart:
+            tagging, domain = self.training_gradients(last, apart=True)
+            self.move(tagging, -alpha)  # eq. 17: θ(old)
+            at_old = self.validate(through, tagging=True)
+            self.move(domain, -alpha)  # eq. 18: θ(new)
+            at_new = self.validate(through, domain=True)
+            return [*path, [tagging, domain]], [at_old, at_new]
+        (both,) = self.training_gradients(last)
+        self.move(both, -alpha)
+        return [*path, [both]], [self.validate(through, tagging=True, domain=True)]
 
     def training_gradients(self, step: Sequence[int], apart: bool = False) -> list[Vector]:
         """``[∇θ L_adv]``, or apart ``[∇θ L_tr, ∇θ (-λ L_dis)]``, summed over the tasks of one inner step."""
@@ -168,7 +169,7 @@ class Iteration:
             losses = self.training_losses(task, self.tasks.states(task))
             if not apart:
                 losses = [torch.stack(losses).sum()]
-            # Departure: a head that only its own domain uses learns here too, or it would learn only when it validates.
+            # Departure: a head of one domain alone learns here too; by eq. 21 it would learn only when it validates.
             phi = self.tasks.phi(task) if self.tasks.own_heads else []
             first = grad(losses[0], [*self.theta, *phi], retain=apart)
             self.add(phi, first[len(self.theta) :])
@@ -184,17 +185,17 @@ class Iteration:
         self.log("domain_loss", domain, self.tasks.validation)
         return [tagging, -self.options.adversary_weight * domain]
 
-    def validate(self, tagging: bool, domain: bool, through: bool) -> Vector:
-        """Add the gradients of eq. 19, or of one of its terms, at the present θ; returns the one for θ if wanted."""
+    def validate(self, through: bool, tagging: bool = False, domain: bool = False) -> Vector:
+        """Eq. 19, or one of its terms, at the present θ: adds ∇φ and ∇γ, and returns ∇θ if ``through``."""
         j = self.tasks.validation
-        with torch.set_grad_enabled(through):
+        with torch.set_grad_enabled(through):  # first order: no backward pass through the encoder
             states = self.tasks.states(j)
         heads = self.tasks.phi(j) * tagging + self.gamma * domain
         theta = self.theta if through else []
         loss = torch.stack(self.validation_losses(states, tagging, domain)).sum()
-        found = grad(loss, [*theta, *heads])
-        self.add(heads, found[len(theta) :])
-        return found[: len(theta)]
+        values = grad(loss, [*theta, *heads])
+        self.add(heads, values[len(theta) :])
+        return values[: len(theta)]
 
     def validation_losses(self, states: Tensor, tagging: bool, domain: bool) -> list[Tensor]:
         """Lines 16-17: the terms of eq. 19 that are asked for."""
