@@ -98,7 +98,7 @@ def make_stage(options: argparse.Namespace, settings: dict[str, Any] | None = No
 
 def plain_steps(stage: CrossLMStage) -> Steps:
     """An ordinary BiLSTM on the same batches and heads, updated after every task."""
-    stage.model.extras["generator"] = Ordinary(stage.model)
+    stage.model.generator = Ordinary(stage.model)
 
     def losses(batches: Mapping[str, Batch]) -> Iterator[Tensor]:
         return (stage.losses([task], batches, [torch.empty(0)])[task.sampler] for task in stage.tasks)

@@ -93,7 +93,7 @@ def test_texts_are_raw_text_where_given_and_the_labelled_sentences_elsewhere(
     samplers = mixed.train(None).samplers
     assert list(samplers["target LM"].text) == list(samplers["source builtin-news LM"].text) == [*RAW, *target.train]
     capped = make_method("crosslm", [source], target, {"options": {"vocabulary": 3}}, raw={"source": RAW})
-    assert len(capped.train(None).model.extras["lm"].bias) == 3 + 2
+    assert len(capped.train(None).model.lm.bias) == 3 + 2
 
 
 def test_the_loss_is_eq_9_and_weights_are_generated_once(
@@ -105,7 +105,7 @@ def test_the_loss_is_eq_9_and_weights_are_generated_once(
     calls = []
     generate = LSTMGenerator.forward
     monkeypatch.setattr(LSTMGenerator, "forward", lambda self, p: calls.append(len(p)) or generate(self, p))
-    negatives = model.extras["lm"].draw()
+    negatives = model.lm.draw()
     monkeypatch.setattr(SampledSoftmax, "draw", lambda self: calls.append("draw") or negatives)
     logged = stage.gradients(batches, Tensor.backward)
     assert calls == [4, "draw"]
@@ -115,12 +115,12 @@ def test_the_loss_is_eq_9_and_weights_are_generated_once(
     total = torch.zeros(())
     for task in stage.tasks:  # by an ordinary LSTM
         batch = batches[task.sampler]
-        stage.generator.write(model.encoder.recurrent, task.place)
+        stage.model.generator.write(model.encoder.recurrent, task.place)
         states = model.states(batch)
         if task.kind == "ner":
             total = total + (2.0 if task.domain == "target" else 0.5) * model.loss(batch, states)
         else:
-            lm = language_model_loss(model.extras["lm"], states, batch.inputs["words"], batch.mask)
+            lm = language_model_loss(model.lm, states, batch.inputs["words"], batch.mask)
             total = total + (2.0 if task.domain == "target" else 0.5) * 0.25 * lm
     torch.testing.assert_close(logged["loss"], total.detach(), rtol=1e-5, atol=1e-4)
     assert set(logged) == {"loss", *stage.samplers}
@@ -177,7 +177,7 @@ def test_the_deployed_tagger_has_the_weights_of_target_and_ner(make_method: Make
     place = {"domain": "target", "task": "ner"}
     batch = stage.model.batch("shared", target.test, [stage.model.encoder.prepare(s.tokens) for s in target.test])
     x = stage.model.encoder.embed(*(batch.inputs[k] for k in ("rows", "chars", "where")))
-    states = stage.generator.run(x, batch.inputs["lengths"], stage.generator([place])[0])
+    states = stage.model.generator.run(x, batch.inputs["lengths"], stage.model.generator([place])[0])
     expected = stage.model.head("shared").decode(states, batch.mask)
     model = method.finish(stage.model)
     assert [key for key, _ in model.named_heads()] == ["target"]
@@ -228,7 +228,7 @@ def test_it_learns_both_tasks(make_method: Make, homogeneous: list[Corpus]) -> N
 
 def test_the_preset_is_that_of_the_paper() -> None:
     config = resolve("crosslm")
-    assert (config.options["size"], config.train.batch_size) == (8, 30)
+    assert (config.options["embedding_size"], config.train.batch_size) == (8, 30)
     assert (config.train.optimizer, config.train.lr) == ("sgd", 0.015)
     assert (config.encoder.recurrent.cell, config.encoder.recurrent.size) == ("lstm", 100)
     alone = resolve("target_only", {"preset": "crosslm"})
@@ -252,6 +252,8 @@ def test_impossible_set_ups_are_refused(
         check([source], target, {"encoder": {"recurrent": {"layers": 2}}})
     with pytest.raises(ConfigError, match=r"found 1\.5"):
         check([source], target, {"options": {"domain_spread": 1.5}})
+    with pytest.raises(ConfigError, match="recurrent"):
+        make_method("bilm", [source], target, {"encoder": {"kind": "transformer"}}).check()
     with pytest.raises(SetupError, match=r"'targt'.*did you mean 'target'"):
         check([source], target, raw={"targt": RAW})
     with pytest.raises(SetupError, match="'source', which is not a domain"):
@@ -272,7 +274,7 @@ def test_baselines_run_without_target_labels(
 ) -> None:
     *sources, target = homogeneous
     config = merge(tiny, {"train": {"max_steps": 3}, "pretrain": {"max_steps": 90, "epochs": 20, "optimizer": "adam"}})
-    config = merge(config, {"options": {"size": 6}} if name == "bilm" else {})
+    config = merge(config, {"options": {"lm_size": 6}} if name == "bilm" else {})
     raw = {"target": [*unlabelled(target), *RAW]}
     only_test = Corpus("cbs", {"test": target.test})
     run = transfer(name, only_test, sources[:2], out=tmp_path / "run", raw=raw, config=config, quiet=True)
@@ -284,7 +286,7 @@ def test_bilm_learns_the_texts_it_is_told_to(make_method: Make, homogeneous: lis
     source, target = homogeneous[0], homogeneous[-1]
     sizes = {"source": len(source.train), "target": 3, "both": len(source.train) + 3}
     for texts, size in sizes.items():
-        settings = {"options": {"texts": texts, "size": 6}}
+        settings = {"options": {"texts": texts, "lm_size": 6}}
         method = make_method("bilm", [source], target, settings, raw={"target": RAW})
         method.check()
         stage = method.pretrain()

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from nershift.config import EncoderConfig
+from nershift.config import EncoderConfig, TrainConfig, setting
+from nershift.data.labels import LabelSpace
 from nershift.data.raw import Joined
 from nershift.data.spans import Sentence
-from nershift.encoders.base import make_encoder
 from nershift.encoders.recurrent import RecurrentEncoder
-from nershift.errors import SetupError
+from nershift.errors import ConfigError, SetupError
 from nershift.methods.base import TARGET, register
 from nershift.methods.crosslm.lm_features import LMFeatureEncoder
 from nershift.methods.crosslm.sampled_softmax import SampledSoftmax, language_model_loss
@@ -26,45 +27,56 @@ from nershift.training.raw_sampler import RawBatchSampler
 from nershift.training.seeding import seed_torch
 from nershift.training.stage import MixedStage, TrainingStage
 
-_PRESETS = {"paper": CROSSLM}
-
 
 @dataclass(frozen=True)
 class BiLMOptions:
-    texts: Literal["both", "source", "target"] = "both"  # whose text the language model learns
-    size: int = 256  # of a direction
-    dropout: float = 0.1  # of the language model
-    vocabulary: int = 50_000  # words to predict
-    min_count: int = 1
-    negatives: int = 50
-    correct: bool = True  # see nn.sampled_softmax
+    texts: Literal["both", "source", "target"] = setting("both", "Whose text the language model reads.")
+    lm_size: int = setting(256, "Hidden units per direction of the language model.", was="size", low=1)
+    dropout: float = setting(0.1, "Dropout of the language model, on inputs and states.", low=0, high=1)
+    vocabulary: int = setting(50_000, "Words to predict.", low=1)
+    min_count: int = setting(1, "Least count of such a word.", low=0)
+    negatives: int = setting(50, "Negative samples per step.", low=1)
+    subtract_log_q: bool = setting(
+        True, "Subtract the log of a word's chance to be drawn from its score.", was="correct"
+    )
 
 
 class LanguageModelStage(TrainingStage):
-    """Eq. 8 of CrossLM, on one sampler of text."""
+    """Eq. 8 on one sampler of text."""
+
+    def __init__(
+        self, model: TaggingModel, head: SampledSoftmax, config: TrainConfig, sampler: RawBatchSampler, seed: int
+    ) -> None:
+        super().__init__("pretrain", model, config, {"text": sampler}, seed)
+        self.head = head
 
     def loss(self, batches: Mapping[str, Batch]) -> Tensor:
         (batch,) = batches.values()
-        head = self.model.extras["lm"]
-        assert isinstance(head, SampledSoftmax)
-        return language_model_loss(head, self.model.states(batch), batch.inputs["words"], batch.mask)
+        return language_model_loss(self.head, self.model.states(batch), batch.inputs["words"], batch.mask)
 
 
 @register("bilm")
 class BiLM(TextMethod):
-    """Pre-training is language modelling; then labels are learned with the language model's states as features.
+    """Pre-trains a language model, then learns labels with its states as features.
 
-    Those are the target's labels, or without any, the sources'.
+    The labels are the target's or, if it has none, the sources'.
     """
 
     summary = "features of a language model of raw text; trained on target labels, or without any on the sources'"
     paper = "CrossLM §4.2 (STM+ELMo)"
     can_do_without = True
-    presets = _PRESETS
+    presets: ClassVar = {"paper": CROSSLM}
     Options = BiLMOptions
+    options: BiLMOptions
 
     def check(self) -> None:
         super().check()
+        if self.config.encoder.kind != "recurrent":
+            raise ConfigError(
+                f"found '{self.config.encoder.kind}'",
+                place="encoder.kind",
+                expected="recurrent: the language model's states are inputs of a recurrent layer",
+            )
         if not self._texts():
             raise SetupError(
                 f"there is no text of '{self.options.texts}' to learn a language model from",
@@ -86,36 +98,42 @@ class BiLM(TextMethod):
         config, options, text = self.config.pretrain, self.options, Joined(self._texts())
         words = OutputWords.of({"all": text}, options.vocabulary, options.min_count)
         seed_torch(self.config.seed, "language model")
-        encoder = make_encoder(self._lm_config(), [Sentence.of(words.words)])
-        head = SampledSoftmax(encoder.size // 2, words.frequencies, options.negatives, options.correct)
+        encoder = RecurrentEncoder.new(self._lm_config(), Counter(words.words))
+        head = SampledSoftmax(encoder.size // 2, words.frequencies, options.negatives, options.subtract_log_q)
         model = TaggingModel(encoder, {}, {"lm": head})
         sampler = RawBatchSampler(model, "text", text, config.batch_size, self.config.seed, words)
-        return LanguageModelStage("pretrain", model, config, {"text": sampler}, self.config.seed)
+        return LanguageModelStage(model, head, config, sampler, self.config.seed)
 
     def _lm_config(self) -> EncoderConfig:
         config, dropout = self.config.encoder, self.options.dropout
-        shape = dataclasses.replace(config.recurrent, cell="lstm", size=self.options.size, layers=1)
+        shape = dataclasses.replace(config.recurrent, cell="lstm", size=self.options.lm_size, layers=1)
         return dataclasses.replace(config, recurrent=shape, dropout=dropout, input_dropout=dropout)
 
     def train(self, start: TaggingModel | None) -> TrainingStage:
-        assert start is not None
-        config = self.config.train
+        config, keys = self.config.train, self.source_keys()
         if self.labelled:
-            model = self._with_features(self.new_model(self.labelled, {TARGET: self.target_space}), start)
+            spaces = {TARGET: self.target_space}
+            model = self._model(start, self.labelled, spaces)
             samplers = {TARGET: self.sampler(model, TARGET, self.labelled, config)}
             dev: Sequence[tuple[str, Sequence[Sentence]]] = [(TARGET, self.target.splits.get("dev", ()))]
         else:
-            model = self._with_features(self.source_model(), start)
+            spaces = {keys[c.name]: self.source_space(c) for c in self.setup.sources}
+            model = self._model(start, [s for c in self.setup.sources for s in c.train], spaces)
             samplers, dev = self.source_samplers(model, config), self.source_dev()
         return MixedStage("train", model, config, samplers, self.config.seed, dev)
 
-    def _with_features(self, model: TaggingModel, start: TaggingModel) -> TaggingModel:
-        plain, lm = model.encoder, start.encoder
-        assert isinstance(plain, RecurrentEncoder)
-        assert isinstance(lm, RecurrentEncoder)
+    def _model(
+        self, start: TaggingModel | None, sentences: Sequence[Sentence], spaces: Mapping[str, LabelSpace]
+    ) -> TaggingModel:
+        if start is None or not isinstance(start.encoder, RecurrentEncoder):
+            raise SetupError("there is no language model to start from", place="--from", expected="a model of 'bilm'")
+        seed_torch(self.config.seed, "encoder")
+        plain = RecurrentEncoder.new(self.config.encoder, Counter(t for s in sentences for t in s.tokens))
         seed_torch(self.config.seed, "features")
-        return TaggingModel(LMFeatureEncoder.over(plain, lm), dict(model.named_heads())).to(start.device)
+        encoder = LMFeatureEncoder.over(plain, start.encoder)
+        heads = {key: self.new_head(space, encoder.size, key) for key, space in spaces.items()}
+        return TaggingModel(encoder, heads).to(start.device)
 
     def finish(self, model: TaggingModel) -> TaggingModel:
-        (head,) = (d for _, d in model.named_heads())
-        return TaggingModel(model.encoder, {TARGET: head}).to(model.device)
+        ((key, _),) = model.named_heads()
+        return model.deployable(key)

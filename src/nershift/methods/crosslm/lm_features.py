@@ -1,4 +1,4 @@
-"""A recurrent encoder that also reads the states of a frozen language model, as ELMo's are read."""
+"""A recurrent encoder that also reads the states of a frozen language model, as with ELMo."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Item = tuple[np.ndarray, np.ndarray]
 
 @register("lm-features")
 class LMFeatureEncoder(RecurrentEncoder):
-    """Words, characters and the forward and backward states of ``lm``, scaled by one learned number.
+    """Words, characters, and the forward and backward states of ``lm``, scaled by one learned number.
 
-    The language model has words and letters of its own and does not learn.
+    The language model has its own words and letters, and is frozen.
     """
 
     not_exportable = "it reads the states of a second encoder, a language model"
@@ -47,7 +47,7 @@ class LMFeatureEncoder(RecurrentEncoder):
 
     @classmethod
     def over(cls, plain: RecurrentEncoder, lm: RecurrentEncoder) -> LMFeatureEncoder:
-        """``plain`` with the features of ``lm``; its recurrent layer begins anew, being wider."""
+        """``plain`` with the features of ``lm``; its recurrent layer is wider, so it is new."""
         return cls(plain.config, plain.words, plain.characters, lm)
 
     def train(self, mode: bool = True) -> LMFeatureEncoder:
@@ -71,10 +71,10 @@ class LMFeatureEncoder(RecurrentEncoder):
     def forward(self, **inputs: Tensor) -> Tensor:
         x = self.embed(inputs["rows"], inputs["chars"], inputs["where"])  # [B, L, F]
         with torch.no_grad():
-            told = self.lm.embed(inputs["lm_rows"], inputs["lm_chars"], inputs["lm_where"])
-            told = self.lm.contextualise(told, inputs["lengths"])  # [B, L, S]
-        told = self.input_dropout(self.scale * told)
-        return self.contextualise(torch.cat([x, told], -1), inputs["lengths"])
+            features = self.lm.embed(inputs["lm_rows"], inputs["lm_chars"], inputs["lm_where"])
+            features = self.lm.contextualise(features, inputs["lengths"])  # [B, L, S]
+        features = self.input_dropout(self.scale * features)
+        return self.contextualise(torch.cat([x, features], -1), inputs["lengths"])
 
     def describe(self) -> dict[str, Any]:
         return super().describe() | {"lm": self.lm.describe()}

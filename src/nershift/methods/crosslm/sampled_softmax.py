@@ -1,4 +1,4 @@
-"""Language modelling in both directions by a softmax over the right word and sampled wrong ones (CrossLM eqs. 5-8)."""
+"""Language modelling in both directions with a sampled softmax (§3.3-3.4, eqs. 5, 6 and 8)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from nershift.text.counts import BOUNDARY
 class SampledSoftmax(nn.Module):
     """Scores ``w_x · h + b_x`` of words; one table for all domains and both directions (θ_nss).
 
-    A call draws one set of negatives for all its positions: ``negatives`` draws by word frequency, of which
-    repeated ones count once. Where a negative is the right word of a position, it is left out there.
+    Each call draws ``negatives`` words by frequency, the same for all its positions; repeated draws count once. A
+    negative that is the right word of a position is left out there.
 
     Args:
         size: of a state.
         frequencies: ``[V]``, how often each word is drawn.
-        negatives: draws a call.
-        correct: take ``log P(word is drawn)`` off each score, so that what is learned is the language's own
-            distribution and not the one relative to word frequency, which eqs. 5 and 6 as they stand would give.
+        negatives: draws per call.
+        subtract_log_q: subtract ``log P(word is drawn)`` from each score, so that the model learns the distribution
+            of the text. With eqs. 5 and 6 as they stand, it would learn that relative to word frequency.
     """
 
     cumulative: Tensor
@@ -36,12 +36,12 @@ class SampledSoftmax(nn.Module):
         size: int,
         frequencies: Sequence[float] | np.ndarray,
         negatives: int = 50,
-        correct: bool = True,
+        subtract_log_q: bool = True,
     ) -> None:
         super().__init__()
         share = torch.as_tensor(np.asarray(frequencies), dtype=torch.float64)
         share = share / share.sum()
-        self.negatives, self.correct = negatives, correct
+        self.negatives, self.subtract_log_q = negatives, subtract_log_q
         bound = size**-0.5
         self.weight = nn.Parameter(torch.empty(len(share), size).uniform_(-bound, bound))
         self.bias = nn.Parameter(torch.zeros(len(share)))
@@ -50,7 +50,7 @@ class SampledSoftmax(nn.Module):
         self.register_buffer("log_drawn", drawn.log().float(), persistent=False)
 
     def draw(self) -> tuple[Tensor, Tensor]:
-        """Sorted word ids ``[negatives]`` and which of them repeat the one before."""
+        """Sorted word ids ``[negatives]``, and which of them repeat the previous one."""
         at = torch.rand(self.negatives, device=self.cumulative.device).sort().values
         words = torch.searchsorted(self.cumulative, at, right=True).clamp(max=len(self.bias) - 1)
         repeated = torch.zeros_like(words, dtype=torch.bool)
@@ -63,10 +63,10 @@ class SampledSoftmax(nn.Module):
         right = (states * look_up(self.weight, targets)).sum(-1) + self.bias[targets]  # [N]
         wrong = linear(states, self.weight[words], self.bias[words])  # [N, negatives]
         right, wrong = widened(right), widened(wrong)
-        if self.correct:
+        if self.subtract_log_q:
             right, wrong = right - self.log_drawn[targets], wrong - self.log_drawn[words]
-        out = repeated | (words == targets[:, None])  # [N, negatives]
-        wrong = wrong.masked_fill(out, float("-inf"))
+        excluded = repeated | (words == targets[:, None])  # [N, negatives]
+        wrong = wrong.masked_fill(excluded, float("-inf"))
         return torch.logsumexp(torch.cat([right[:, None], wrong], 1), 1) - right  # eqs. 5 and 6
 
     def exact(self, states: Tensor, targets: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ def language_model_loss(head: SampledSoftmax, states: Tensor, words: Tensor, mas
     Args:
         head: the output layer.
         states: ``[B, L, 2 · size]``, forward states first; a forward state predicts the next word, a backward
-            one the word before.
+            state the previous one.
         words: output ids ``[B, L]``, with ``BOUNDARY`` under padding.
         mask: ``[B, L]``.
     """
@@ -97,9 +97,9 @@ def language_model_losses(head: SampledSoftmax, batches: Sequence[tuple[Tensor, 
             torch.cat([edge, words[:, :-1]], 1).flatten(),
         ]
         both += [part.flatten(0, 1) for part in states.chunk(2, -1)]  # [BL, size] each
-    found = head(torch.cat(both), torch.cat(targets)).split([2 * words.numel() for _, words, _ in batches])
-    # Positions under padding are computed too: choosing the others would make the CPU wait for the GPU.
+    by_batch = head(torch.cat(both), torch.cat(targets)).split([2 * words.numel() for _, words, _ in batches])
+    # Padding is computed too: selecting the other positions would make the CPU wait for the GPU.
     return [
         torch.where(mask.flatten().repeat(2), losses, 0.0).sum() / (2 * len(words))
-        for losses, (_, words, mask) in zip(found, batches, strict=True)
+        for losses, (_, words, mask) in zip(by_batch, batches, strict=True)
     ]
