@@ -33,6 +33,8 @@ SETTINGS: dict[str, dict[str, str]] = {
 }
 # And for the options of methods, by the method after which its variants (metaner-zero, auto-datnet) are named.
 OPTIONS: dict[str, dict[str, str]] = {
+    "bilm": {"size": "lm_size", "correct": "subtract_log_q"},
+    "crosslm": {"size": "embedding_size", "correct": "subtract_log_q"},
     "datnet": {
         "decoders": "heads",
         "balance": "sampling_exponent",
