@@ -18,7 +18,8 @@ AMOUNTS = (1000, 2000, 4000, 8000, 16000)
 EPOCHS = (1, 2, 4, 8, 16, 32)
 
 # The paper trains for 100 epochs: 28,000 steps of four tasks for a run of Table 3, by SGD. Here all rows have 1,500
-# steps of batches twice as large, the joint ones by Adam, with which they come further (see `src/nershift/methods/crosslm/README.md`).
+# steps of batches twice as large, the joint ones by Adam, with which they come further (see the method's
+# README.md).
 _SHORT = {"batch_size": 64, "max_steps": 1500}
 _ONE = {"optimizer": "rmsprop", "lr": 1e-3, "schedule": "constant"} | _SHORT
 _SEVERAL = {"optimizer": "adam", "lr": 3e-3, "schedule": "inverse", "lr_decay": 0.05, "clip": 5.0} | _SHORT
