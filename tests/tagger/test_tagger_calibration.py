@@ -17,7 +17,7 @@ from nershift.cli import app
 from nershift.data.corpus import Corpus
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Sentence, Span
-from nershift.evaluation.calibration import log_loss, told
+from nershift.evaluation.calibration import confidences_and_truth, log_loss
 from nershift.heads.base import HEADS, make_head
 from nershift.run import transfer
 from nershift.run_folder import Run
@@ -83,7 +83,7 @@ def test_the_temperature_is_the_best_of_a_grid(run: Run, make_corpus: MakeCorpus
 
     def loss(temperature: float) -> float:
         head.temperature = temperature
-        confidences, right = told(dev, tagger.tag_sentences(dev))
+        confidences, right = confidences_and_truth(dev, tagger.tag_sentences(dev))
         good = right.sum()
         return log_loss(confidences, np.where(right, (good + 1) / (good + 2), 1 / (len(right) - good + 2)))
 
@@ -103,7 +103,7 @@ def test_a_run_keeps_its_temperature_and_says_what_it_did(run: Run) -> None:
     assert set(told_of["test"]) == set(told_of["dev"]) == {"before", "after"}
     assert told_of["dev"]["after"]["nll"] <= told_of["dev"]["before"]["nll"]
     gold, predicted = run.predictions()
-    confidences, _ = told(gold, predicted)
+    confidences, _ = confidences_and_truth(gold, predicted)
     assert len(confidences) == told_of["test"]["after"]["n"]
     page = (run.folder / "report.html").read_text(encoding="utf-8")
     assert "Reliability" in page

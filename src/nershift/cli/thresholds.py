@@ -76,14 +76,14 @@ def _stored(model: Path, precisions: list[float] | tuple[float, ...]) -> list[di
 
 def _measured(model: Path, file: Path, precisions: list[float] | tuple[float, ...]) -> list[dict[str, Any]]:
     from nershift.data.formats import read_sentences
-    from nershift.evaluation.calibration import PRECISIONS, told
+    from nershift.evaluation.calibration import PRECISIONS, confidences_and_truth
     from nershift.evaluation.calibration import thresholds as find
     from nershift.tagger.tagger import Tagger
 
     if wrong := [p for p in precisions if not 0 < p < 1]:
         raise ConfigError(f"found {wrong[0]:g}", place="--precision", expected="more than 0 and less than 1")
     gold = read_sentences(file, labelled=True)
-    confidences, right = told(gold, Tagger.load(model).tag_sentences(gold))
+    confidences, right = confidences_and_truth(gold, Tagger.load(model).tag_sentences(gold))
     return [row.to_dict() for row in find(confidences, right, precisions or PRECISIONS)]
 
 

@@ -1,4 +1,4 @@
-"""Is a confidence of 0.9 right nine times in ten? Measured, put right by one temperature, and put to use.
+"""Is a confidence of 0.9 right nine times in ten? Measured, corrected by one temperature, and put to use.
 
 A tagger says of each entity it finds how probable it is. Here these *confidences* meet the truth (*right*: is the
 entity in the gold, with its borders and its type?).
@@ -79,7 +79,7 @@ class Threshold:
         return {k: round(v, 5) if isinstance(v, float) else v for k, v in vars(self).items()}
 
 
-def told(gold: Sequence[Sentence], pred: Predicted) -> tuple[Floats, NDArray[np.bool_]]:
+def confidences_and_truth(gold: Sequence[Sentence], pred: Predicted) -> tuple[Floats, NDArray[np.bool_]]:
     """The confidence of each predicted entity and whether it is right; entities without a score are left out."""
     scores, right = [], []
     for truth, guess in paired(gold, pred):
@@ -95,8 +95,8 @@ def reliability(confidences: Floats, right: NDArray[np.bool_]) -> Reliability:
     """Ten bins of equal width, those that are empty left out.
 
     Example:
-        >>> found = reliability(np.array([0.95, 0.95, 0.55]), np.array([True, False, True]))
-        >>> [(round(b.confidence, 2), b.accuracy, b.n) for b in found.bins], round(found.ece, 2)
+        >>> measured = reliability(np.array([0.95, 0.95, 0.55]), np.array([True, False, True]))
+        >>> [(round(b.confidence, 2), b.accuracy, b.n) for b in measured.bins], round(measured.ece, 2)
         ([(0.55, 1.0, 1), (0.95, 0.5, 2)], 0.45)
     """
     at = np.minimum((confidences * BINS).astype(int), BINS - 1)
@@ -134,7 +134,8 @@ def fit_temperature(confidences_at: Callable[[float], Floats], right: NDArray[np
     def loss(step: float) -> float:
         return log_loss(confidences_at(2.0**step), share)
 
-    # A coarse look over all, in case there are two valleys; then golden sections around the best.
+    # A coarse look over all, in case there are two valleys; then golden sections around the best. (scipy's own stop
+    # elsewhere, which would change the confidences of every tagger.)
     best = min(range(COLDEST, HOTTEST + 1), key=loss)
     a, b = float(max(best - 1, COLDEST)), float(min(best + 1, HOTTEST))
     ratio = (math.sqrt(5) - 1) / 2
@@ -187,14 +188,6 @@ def binomial_low(correct: int, n: int, level: float = 0.95) -> float:
         >>> round(binomial_low(59, 59), 3)
         0.95
     """
-    if correct == 0:
-        return 0.0
-    ks = np.arange(correct, n + 1)
-    choose = np.array([math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) for k in ks])
-    low, high = 0.0, 1.0
-    for _ in range(50):
-        p = (low + high) / 2
-        # With p as the true share, so many right ones or more happen this often.
-        tail = float(np.exp(choose + ks * math.log(p) + (n - ks) * math.log1p(-p)).sum())
-        low, high = (low, p) if tail > 1 - level else (p, high)
-    return low
+    from scipy.special import betaincinv
+
+    return float(betaincinv(correct, n - correct + 1, 1 - level)) if correct else 0.0

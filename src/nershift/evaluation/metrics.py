@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nershift.data.labels import tags_to_spans
 from nershift.data.spans import Sentence, Span
 from nershift.errors import DataError
 
@@ -167,19 +166,6 @@ def token_scores(gold: Sequence[Sentence], pred: Predicted) -> Scores:
         predicted.update(label for _, label in theirs)
         correct.update(label for _, label in ours & theirs)
     return _scores(correct, predicted, support, len(gold))
-
-
-def score_tags(gold: Sequence[Sequence[str]], pred: Sequence[Sequence[str]]) -> Scores:
-    """Score tag sequences of any scheme (read as conlleval reads them) instead of sentences."""
-    for number, (right, guess) in enumerate(zip(gold, pred, strict=False), start=1):
-        if len(right) != len(guess):
-            raise DataError(
-                f"sentence {number} has {len(guess)} predicted tags",
-                expected=f"{len(right)} tags, one for each gold tag",
-                fix="predict one tag for each token",
-            )
-    sentences = [Sentence(("",) * len(tags), tuple(tags_to_spans(tags))) for tags in gold]
-    return score(sentences, [tags_to_spans(tags) for tags in pred])
 
 
 def sentence_counts(gold: Sequence[Sentence], pred: Predicted) -> NDArray[np.int64]:

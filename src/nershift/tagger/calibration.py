@@ -15,10 +15,10 @@ from nershift.evaluation.calibration import (
     Floats,
     Reliability,
     Threshold,
+    confidences_and_truth,
     fit_temperature,
     reliability,
     thresholds,
-    told,
 )
 from nershift.model import TaggingModel
 
@@ -106,7 +106,11 @@ def before_and_after(
 ) -> dict[str, Any]:
     """Reliability of predictions without temperature (where there are any such) and with it, as JSON values."""
     given = {"before": raw, "after": pred}
-    return {name: reliability(*told(gold, rows)).to_dict() for name, rows in given.items() if rows is not None}
+    return {
+        name: reliability(*confidences_and_truth(gold, rows)).to_dict()
+        for name, rows in given.items()
+        if rows is not None
+    }
 
 
 @dataclass(frozen=True)
