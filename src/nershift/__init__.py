@@ -10,31 +10,55 @@ __version__ = "0.1.0"
 # The public names and where they live; loaded on first use, so that `import nershift` is quick.
 _HOMES = {
     "Corpus": "nershift.data.corpus",
+    "Ensemble": "nershift.tagger.ensemble",
+    "Entity": "nershift.tagger.entities",
+    "NershiftError": "nershift.errors",
+    "Run": "nershift.run_folder",
     "Sentence": "nershift.data.spans",
     "Span": "nershift.data.spans",
-    "NershiftError": "nershift.errors",
-    "read_corpus": "nershift.data.formats",
-    "builtin_corpus": "nershift.data.builtin",
-    "transfer": "nershift.run",
-    "pretrain": "nershift.run",
-    "Run": "nershift.run_folder",
     "Tagger": "nershift.tagger.tagger",
+    "adapt": "nershift.run",
+    "builtin_corpus": "nershift.data.builtin",
+    "compare": "nershift.comparison",
+    "export_onnx": "nershift.tagger.onnx.export",
+    "pretrain": "nershift.run",
+    "read_corpus": "nershift.data.formats",
+    "register_encoder": "nershift.encoders.base:register",
+    "register_head": "nershift.heads.base:register",
+    "register_method": "nershift.methods.base:register",
+    "setting": "nershift.config",
+    "transfer": "nershift.run",
+    "write_corpus": "nershift.data.formats",
 }
-__all__ = ["Corpus", "NershiftError", "Run", "Sentence", "Span", "Tagger"]
-__all__ += ["builtin_corpus", "pretrain", "read_corpus", "transfer"]
+__all__ = ["Corpus", "Ensemble", "Entity", "NershiftError", "Run", "Sentence", "Span", "Tagger"]
+__all__ += ["adapt", "builtin_corpus", "compare", "export_onnx", "pretrain", "read_corpus", "transfer", "write_corpus"]
+__all__ += ["register_encoder", "register_head", "register_method", "setting"]
 
 if TYPE_CHECKING:
+    from nershift.comparison import compare
+    from nershift.config import setting
     from nershift.data.builtin import builtin_corpus
     from nershift.data.corpus import Corpus
-    from nershift.data.formats import read_corpus
+    from nershift.data.formats import read_corpus, write_corpus
     from nershift.data.spans import Sentence, Span
+    from nershift.encoders.base import register as register_encoder
     from nershift.errors import NershiftError
-    from nershift.run import pretrain, transfer
+    from nershift.heads.base import register as register_head
+    from nershift.methods.base import register as register_method
+    from nershift.run import adapt, pretrain, transfer
     from nershift.run_folder import Run
+    from nershift.tagger.ensemble import Ensemble
+    from nershift.tagger.entities import Entity
+    from nershift.tagger.onnx.export import export_onnx
     from nershift.tagger.tagger import Tagger
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
+        module, _, attribute = _HOMES[name].partition(":")
+        return getattr(importlib.import_module(module), attribute or name)
     raise AttributeError(f"module 'nershift' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

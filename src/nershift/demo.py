@@ -16,9 +16,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from nershift.comparison import compare
 from nershift.data.builtin import BUILTIN_DOMAINS, builtin_corpus
-from nershift.evaluation.metrics import sentence_counts
-from nershift.evaluation.stats import compare
 from nershift.reports import html
 from nershift.reports.model import ComparisonRow, RunReport
 from nershift.reports.text import coloured
@@ -81,8 +80,7 @@ def _show_table(console: Console, runs: dict[str, Run]) -> None:
         numbers = [f"{100 * test[k]:.1f}" for k in ("precision", "recall", "f1")]
         table.add_row(name, *numbers, f"{100 * low:.1f} to {100 * high:.1f}")
     console.print(table)
-    alone, moved = (sentence_counts(*run.predictions()) for run in runs.values())
-    console.print(compare(alone, moved).verdict(*runs))
+    console.print(compare(*runs.values()).verdict(*runs))
 
 
 def _write_page(out: Path, runs: dict[str, Run]) -> Path:

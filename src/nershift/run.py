@@ -117,7 +117,15 @@ def transfer(
             it goes on too, and the report says which labels that one had learned.
         config: settings over the method's preset, nested as in ``config.yaml``.
         overwrite: throw away what an earlier run left in ``out``.
-        report: also write ``report.html`` and its kin.
+        report: also write the report (``report.html``, ``report.md``, ``report.json``).
+
+    Example:
+        >>> from nershift import read_corpus, transfer
+        >>> clinic, news = read_corpus("corpora/clinic"), read_corpus("corpora/news")
+        >>> few = {"pretrain": {"epochs": 1}, "train": {"epochs": 2}}
+        >>> run = transfer("finetune", clinic, [news], out="runs/clinic", shots=20, config=few, quiet=True)
+        >>> run.metrics["labelled"], 0 <= run.f1 <= 1
+        (20, True)
     """
     settings = resolve(method, config, seed)
     cls = METHODS[method]
@@ -175,8 +183,29 @@ def transfer(
     return Run.open(folder)
 
 
-def adapt(start: str | Path, target: Corpus, *, config: Mapping[str, Any] | None = None, **settings: Any) -> Run:
-    """:func:`transfer` from a folder that :func:`pretrain` wrote, with its method, preset and encoder."""
+def adapt(
+    start: str | Path,
+    target: Corpus,
+    *,
+    out: str | Path,
+    shots: int | None = None,
+    ratio: float | None = None,
+    config: Mapping[str, Any] | None = None,
+    seed: int | None = None,
+    overwrite: bool = False,
+    quiet: bool = False,
+    report: bool = True,
+) -> Run:
+    """:func:`transfer` from a folder that :func:`pretrain` wrote, with its method, preset and encoder.
+
+    Example:
+        >>> from nershift import adapt, pretrain, read_corpus
+        >>> news, clinic = read_corpus("corpora/news"), read_corpus("corpora/clinic")
+        >>> few = {"pretrain": {"epochs": 1}, "train": {"epochs": 2}}
+        >>> start = pretrain("finetune", [news], out="runs/sources", config=few, quiet=True)
+        >>> adapt(start, clinic, out="runs/adapted", config=few, quiet=True).metrics["start"]["sources"]
+        ['news']
+    """
     model, meta = load_model(Path(start))
     if "method" not in meta:
         raise CheckpointError("was not written by pretrain", place=str(start), fix="nershift pretrain --method …")
@@ -184,7 +213,19 @@ def adapt(start: str | Path, target: Corpus, *, config: Mapping[str, Any] | None
     if "preset" in meta:
         theirs["preset"] = meta["preset"]
     values = merge(theirs, config or {})
-    return transfer(str(meta["method"]), target, start=start, config=values, **settings)
+    return transfer(
+        str(meta["method"]),
+        target,
+        out=out,
+        shots=shots,
+        ratio=ratio,
+        start=start,
+        config=values,
+        seed=seed,
+        overwrite=overwrite,
+        quiet=quiet,
+        report=report,
+    )
 
 
 def pretrain(
@@ -198,7 +239,15 @@ def pretrain(
     overwrite: bool = False,
     quiet: bool = False,
 ) -> Path:
-    """Learn from the sources alone; the folder adapts to any target and label space."""
+    """Learn from the sources alone; the folder adapts to any target and label space (:func:`adapt`).
+
+    Example:
+        >>> from nershift import pretrain, read_corpus
+        >>> few = {"pretrain": {"epochs": 1}, "train": {"epochs": 2}}
+        >>> folder = pretrain("finetune", [read_corpus("corpora/news")], out="runs/sources", config=few, quiet=True)
+        >>> (folder / "model.safetensors").exists()
+        True
+    """
     settings = resolve(method, config, seed)
     cls = METHODS[method]
     check_sources(sources)

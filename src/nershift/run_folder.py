@@ -20,7 +20,16 @@ from nershift.training.processes import Processes
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run folder."""
+    """The folder of a finished run.
+
+    Example:
+        >>> run = Run.open("runs/news-1")
+        >>> run.metrics["method"], run.f1 == run.metrics["test"]["f1"], run.tagger().types
+        ('target_only', True, ('person', 'place'))
+        >>> gold, predicted = run.predictions()
+        >>> len(gold) == len(predicted)
+        True
+    """
 
     folder: Path
     metrics: dict[str, Any]

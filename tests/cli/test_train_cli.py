@@ -20,8 +20,10 @@ from nershift.cli.settings_page import page
 from nershift.config import to_dict
 from nershift.data.corpus import Corpus
 from nershift.data.formats import read_sentences, write_corpus, write_sentences
+from nershift.errors import Interrupted, NershiftError
 from nershift.run import resolve
 from nershift.run_folder import Run
+from nershift.tagger.ensemble import Ensemble
 
 MakeCorpus = Callable[..., Corpus]
 
@@ -223,6 +225,13 @@ def test_predict_a_corpus_file_to_standard_output(cli: Cli, trained: Path, files
         assert all(row["text"][e["start"] : e["end"]] == e["text"] for e in row["entities"])
 
 
+def test_predict_in_python_gives_what_calling_gives(trained: Path) -> None:
+    tagger = Run.open(trained).tagger()
+    texts = ["Nobody in Leeds spoke in 1998 .", "Ada flew from Graz to Lima ."]
+    assert tagger.predict(texts) == tagger(texts) == [tagger.predict(text) for text in texts]
+    assert Ensemble([tagger, tagger]).predict(texts[0]) == tagger.predict(texts[0])
+
+
 def test_evaluate_a_run_and_runs_that_vote(cli: Cli, trained: Path, files: Path) -> None:
     test = next(p for p in (files / "news").iterdir() if p.name.startswith("test"))
     alone = cli("evaluate", "--model", trained, "--data", test, "--json")
@@ -326,7 +335,7 @@ def test_wrong_calls_of_predict_and_adapt(cli: Cli, trained: Path, files: Path, 
         assert "0 to 1" in told
     assert "--why: needs --adapt" in fails("predict", "--model", trained, "-", "--why")
     lost = ("--why", "--adapt", "--out", tmp_path / "x.jsonl")
-    assert "leave --out away" in fails("predict", "--model", trained, files / "news" / "test.conll", *lost)
+    assert "omit --out" in fails("predict", "--model", trained, files / "news" / "test.conll", *lost)
     assert "-:2: not UTF-8" in fails("predict", "--model", trained, "-", stdin=b"fine\ncaf\xe9\n")
     assert "--out needs a file" in fails("predict", "--model", trained, "-", "--out", tmp_path / "x.jsonl")
     assert "no model here" in fails("adapt", "--from", tmp_path, "--target", files / "news", "--out", tmp_path / "a")
@@ -349,6 +358,8 @@ def test_ctrl_c_and_a_full_disk_are_no_tracebacks(
         return cli("train", "--target", files / "news", "--out", tmp_path / "r")
 
     assert fail_with(KeyboardInterrupt()).code == 130
+    assert fail_with(Interrupted("stopped after step 3")).code == 130
+    assert fail_with(NershiftError("anything else")).code == 1
     full = fail_with(OSError(28, "No space left on device", "model.safetensors"))
     assert full.code == 1
     assert "No space left on device" in full.err

@@ -9,6 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+import nershift
 from nershift.cli import score
 from nershift.data.formats import write_sentences
 from nershift.data.spans import Sentence, Span
@@ -89,6 +90,14 @@ def test_compare_runs(runs: Path) -> None:
     shown = call("compare", runs / "weak", runs / "strong" / "predictions.jsonl")
     assert "is better than weak" in shown.output
     assert "60.00" in shown.output
+
+
+def test_compare_in_python_gives_what_the_command_prints(runs: Path) -> None:
+    test = nershift.compare(runs / "weak", str(runs / "strong"))
+    row = json.loads(call("compare", runs / "weak", runs / "strong", "--json").output)
+    assert test.to_dict() == {key: row[key] for key in test.to_dict()}
+    strong = nershift.Run(runs / "strong", {})
+    assert nershift.compare(runs / "weak", strong) == test
 
 
 def test_compare_with_itself(runs: Path) -> None:

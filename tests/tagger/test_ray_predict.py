@@ -84,7 +84,7 @@ def test_folders_are_tagged_as_predict_tags_texts(model: Path, texts: list[str],
 
 
 def test_wrong_folders_are_refused_before_anything_starts(model: Path, tmp_path: Path) -> None:
-    from nershift.cli.use import predict
+    from nershift.cli.predict import predict
     from nershift.tagger.ray_predict import predict_folder
 
     with pytest.raises(DataError, match="holds nothing to tag"):

@@ -19,12 +19,12 @@ from nershift.cli import (
     export,
     labelling,
     methods,
+    predict,
     score,
     serve,
     states,
     thresholds,
     train,
-    use,
 )
 from nershift.errors import NershiftError
 
@@ -50,7 +50,7 @@ def _options(
     pass
 
 
-for module in (data, builtin, train, dapt, score, states, use, methods, thresholds, labelling, serve, export):
+for module in (data, builtin, train, dapt, score, states, predict, methods, thresholds, labelling, serve, export):
     module.register(app)
 
 

@@ -12,9 +12,7 @@ from rich.console import Console
 
 from nershift.cli.options import Nested
 from nershift.data.spans import Sentence
-from nershift.errors import CheckpointError, ConfigError, DataError
-
-Pairs = tuple[list[Sentence], list[Sentence]]
+from nershift.errors import ConfigError
 
 
 def evaluate(
@@ -85,32 +83,28 @@ def compare(
     With --json the output is one object: names [a, b], verdict, and a, b, difference (B minus A), each with
     value, low, high and level as fractions of 1; p_randomisation, p_bootstrap, sentences, significant.
     """
-    from nershift.evaluation.metrics import sentence_counts
-    from nershift.evaluation.stats import compare as compare_rows
+    from nershift.comparison import compare as compare_runs
     from nershift.reports.model import ComparisonRow, RunReport
 
-    a, b = _read_run(run_a), _read_run(run_b)
-    _need_same_test(a[0], b[0])
-    rows_a, rows_b = sentence_counts(*a), sentence_counts(*b)
-    made = compare_rows(rows_a, rows_b, samples, permutations, seed)
+    test = compare_runs(run_a, run_b, samples=samples, permutations=permutations, seed=seed)
     names = _names(run_a, run_b)
     rows = (
-        ComparisonRow.of(names[0], made.a),
-        ComparisonRow.of(names[1], made.b),
-        ComparisonRow.of("difference", made.difference, f"{names[1]} minus {names[0]}"),
+        ComparisonRow.of(names[0], test.a),
+        ComparisonRow.of(names[1], test.b),
+        ComparisonRow.of("difference", test.difference, f"{names[1]} minus {names[0]}"),
     )
     tests = (
-        f"Two-sided p-values on {made.sentences} sentences: approximate randomisation "
-        f"{made.p_randomisation:.4f}, paired bootstrap {made.p_bootstrap:.4f}."
+        f"Two-sided p-values on {test.sentences} sentences: approximate randomisation "
+        f"{test.p_randomisation:.4f}, paired bootstrap {test.p_bootstrap:.4f}."
     )
-    title, verdict = f"{names[0]} against {names[1]}", made.verdict(*names)
+    title, verdict = f"{names[0]} against {names[1]}", test.verdict(*names)
     if html:
         # The difference has another scale than the scores, so the page says it in words.
-        apart = made.difference
+        apart = test.difference
         span = f"Difference {100 * apart.value:.2f}, interval {100 * apart.low:.2f} – {100 * apart.high:.2f}."
         _write(RunReport(title, verdict=verdict, notes=(span, tests), comparisons=rows[:2]), html, None)
     if as_json:
-        _print_json({"names": list(names), "verdict": verdict, **made.to_dict()})
+        _print_json({"names": list(names), "verdict": verdict, **test.to_dict()})
     else:
         from nershift.reports.text import render
 
@@ -123,44 +117,10 @@ def register(app: typer.Typer) -> None:
     app.command("compare")(compare)
 
 
-def _predicted(models: list[Path], gold: list[Sentence]) -> Pairs:
+def _predicted(models: list[Path], gold: list[Sentence]) -> tuple[list[Sentence], list[Sentence]]:
     from nershift.tagger.ensemble import Ensemble
 
     return gold, Ensemble.load(models).tag_sentences(gold)
-
-
-def _read_run(path: Path) -> Pairs:
-    from nershift.evaluation.predictions import read_predictions
-
-    if not path.is_dir():
-        return read_predictions(path)
-    for name in ("metrics.json", "predictions.jsonl"):
-        if not (path / name).exists():
-            raise CheckpointError(
-                f"there is no {name} in it",
-                place=str(path),
-                expected="the folder of a finished run with a test split",
-                fix="finish the run, or name two predictions.jsonl files",
-            )
-    return read_predictions(path / "predictions.jsonl")
-
-
-def _need_same_test(a: list[Sentence], b: list[Sentence]) -> None:
-    """Refuse a paired test on different sentences or different gold, naming the first difference."""
-    if len(a) != len(b):
-        found = f"the runs have {len(a)} and {len(b)} test sentences"
-    else:
-        at = next((i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y), None)
-        if at is None:
-            return
-        what = "tokens" if a[at].tokens != b[at].tokens else "gold entities"
-        found = f"the {what} of test sentence {at + 1} differ: {a[at].place} and {b[at].place}"
-    raise DataError(
-        found,
-        place="nershift compare",
-        expected="two runs on the same test data",
-        fix="train or evaluate both on one test file",
-    )
 
 
 def _names(a: Path, b: Path) -> tuple[str, str]:

@@ -11,7 +11,12 @@ from nershift.errors import DataError
 
 @dataclass(frozen=True, order=True, slots=True)
 class Span:
-    """Tokens ``start`` up to, not including, ``end`` carry an entity of type ``label``."""
+    """Tokens ``start`` up to, not including, ``end`` carry an entity of type ``label``.
+
+    Example:
+        >>> Span(0, 2, "PER") < Span(3, 4, "LOC"), Span(0, 2, "PER", score=0.9) == Span(0, 2, "PER")
+        (True, True)
+    """
 
     start: int
     end: int

@@ -27,7 +27,15 @@ _Class = TypeVar("_Class", bound="type[Encoder]")
 
 
 def register(name: str, *aliases: str) -> Callable[[_Class], _Class]:
-    """Make an encoder known under ``name``, which is also what its saved models say."""
+    """Make an encoder known under ``name``, which is also what its saved models say.
+
+    Example:
+        >>> @register("mine")
+        ... class Mine(Encoder):
+        ...     "Found as `encoder.kind: mine`."
+        >>> ENCODERS["mine"] is Mine, Mine.kind
+        (True, 'mine')
+    """
 
     def keep(cls: _Class) -> _Class:
         cls.kind = name

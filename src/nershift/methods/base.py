@@ -31,7 +31,15 @@ _Class = TypeVar("_Class", bound="type[Method]")
 
 
 def register(name: str, *aliases: str) -> Callable[[_Class], _Class]:
-    """Make a method known under ``name``; papers' own names for it may be aliases."""
+    """Make a method known under ``name``; papers' own names for it may be aliases.
+
+    Example:
+        >>> @register("mine")
+        ... class Mine(Method):
+        ...     "Found as `--method mine`."
+        >>> METHODS["mine"] is Mine, Mine.name
+        (True, 'mine')
+    """
 
     def keep(cls: _Class) -> _Class:
         cls.name = name

@@ -37,10 +37,10 @@ def vote(answers: Sequence[Sequence[Sentence]]) -> list[Sentence]:
 class Ensemble(ReadsTexts):
     """Taggers that vote: runs with other seeds, encoders or methods for one target.
 
-    Example::
-
-        tagger = Ensemble.load(["runs/clinic-1", "runs/clinic-2", "runs/clinic-3"])
-        tagger("Dr. Okafor saw her in Leeds.")
+    Example:
+        >>> ensemble = Ensemble.load(["runs/news-1", "runs/news-2"])
+        >>> [(e.text, e.label) for e in ensemble.predict("Nobody in Leeds spoke in 1998.")]
+        [('Leeds', 'place')]
     """
 
     def __init__(self, taggers: Sequence[Tagger]) -> None:

@@ -14,7 +14,13 @@ from nershift.data.tokenizer import tokenize
 
 @dataclass(frozen=True)
 class Entity:
-    """Characters ``start:end`` of the text are an entity of type ``label``; ``score`` is its probability."""
+    """Characters ``start:end`` of the text are an entity of type ``label``; ``score`` is its probability.
+
+    Example:
+        >>> text = "Ada left London."
+        >>> Entity(9, 15, "place", text[9:15], score=0.98).to_dict()
+        {'start': 9, 'end': 15, 'label': 'place', 'text': 'London', 'score': 0.98}
+    """
 
     start: int
     end: int
@@ -33,21 +39,23 @@ class Entity:
 
 
 class ReadsTexts(ABC):
-    """A tagger that can be called with a text or a list of them."""
+    """A tagger whose :meth:`predict` takes a text or a list of them."""
 
     @abstractmethod
     def tag_texts(self, texts: Sequence[str]) -> list[list[Entity]]:
         """Entities of each text."""
 
     @overload
-    def __call__(self, text: str) -> list[Entity]: ...
+    def predict(self, text: str) -> list[Entity]: ...
     @overload
-    def __call__(self, text: list[str] | tuple[str, ...]) -> list[list[Entity]]: ...
-    def __call__(self, text: str | list[str] | tuple[str, ...]) -> list[Entity] | list[list[Entity]]:
+    def predict(self, text: list[str] | tuple[str, ...]) -> list[list[Entity]]: ...
+    def predict(self, text: str | list[str] | tuple[str, ...]) -> list[Entity] | list[list[Entity]]:
         """Entities of a text, or of each text of a list. Text of any length is read whole."""
         if isinstance(text, str):
             return self.tag_texts([text])[0]
         return self.tag_texts(text)
+
+    __call__ = predict
 
 
 def split_texts(texts: Sequence[str]) -> tuple[list[Sentence], list[tuple[int, int]]]:

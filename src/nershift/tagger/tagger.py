@@ -23,12 +23,14 @@ _CACHE_LIMIT = 200_000  # distinct word forms kept between calls
 class Tagger(ReadsTexts):
     """A trained recogniser, whole in one folder.
 
-    Example::
-
-        tagger = Tagger.load("runs/clinic")
-        tagger("Dr. Okafor saw her in Leeds.")     # [Entity(start=4, end=10, label='person', …), …]
-        tagger(["one text", "another"])            # a list of such lists
-        tagger.tag_tokens([["Already", "split"]])  # sentences with token spans
+    Example:
+        >>> tagger = Tagger.load("runs/news-1")
+        >>> [(e.start, e.end, e.label, e.text) for e in tagger.predict("Nobody in Leeds spoke in 1998.")]
+        [(10, 15, 'place', 'Leeds')]
+        >>> len(tagger.predict(["one text", "another"]))  # a list of entities for each
+        2
+        >>> tagger.tag_tokens(["Nobody in Leeds spoke .".split()])[0].spans[0].label  # text that is already split
+        'place'
     """
 
     def __init__(

@@ -57,6 +57,11 @@ def read_corpus(
         token_column, tag_column, scheme: see :func:`read_sentences`.
         labelled: refuse text without labels, but for the ``raw`` split of a folder.
         nested: entities may overlap; by default as the folder's ``corpus.yaml`` says.
+
+    Example:
+        >>> corpus = read_corpus("corpora/news")
+        >>> {name: len(sentences) for name, sentences in corpus.splits.items()}, corpus.types
+        ({'train': 40, 'dev': 10, 'test': 60}, ('person', 'place'))
     """
     problems = problems if problems is not None else Problems()
     where = Path(path)
@@ -165,6 +170,10 @@ def write_corpus(
     """Write one file (or folder) per split, named after it (``raw.txt`` for raw); returns the paths.
 
     A corpus with nested entities also gets a ``corpus.yaml`` that says so.
+
+    Example:
+        >>> sorted(path.name for path in write_corpus("corpora/copy", read_corpus("corpora/news"), "jsonl"))
+        ['dev.jsonl', 'test.jsonl', 'train.jsonl']
     """
     written = []
     for split, sentences in corpus.splits.items():

@@ -73,6 +73,12 @@ def export_onnx(
 
     Raises:
         SetupError: for a part that has no ONNX form, or a result beyond the tolerance.
+
+    Example:
+        >>> from nershift.data.formats import read_corpus
+        >>> test = read_corpus("corpora/news").test
+        >>> export_onnx(Tagger.load("runs/news-1"), "exported", sentences=test).tags_changed
+        0.0
     """
     _refuse(tagger, int8)
     _need_packages()
