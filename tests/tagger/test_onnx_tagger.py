@@ -173,4 +173,4 @@ def test_command_line(tagger: Tagger, tmp_path: Path) -> None:
         again = runner.invoke(app, ["export", "--model", str(tmp_path / "run"), "--out", str(tmp_path / "x"), *given])
         assert "needs --onnx" in str(again.exception)
     again = runner.invoke(app, ["export", "--model", str(tmp_path / "run"), "--out", str(tmp_path / "copy")])
-    assert "is there already" in str(again.exception)
+    assert "already exists" in str(again.exception)

@@ -1,4 +1,4 @@
-"""``nershift builtin``: write the generated corpus to disk, a folder a domain."""
+"""`builtin`: write the generated corpus to disk, a folder per domain."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def check(
     source_format: Annotated[Optional[str], typer.Option("--from", help=_FORMAT_HELP)] = None,  # noqa: UP045
     nested: Nested = False,
 ) -> None:
-    """Report what a corpus holds and what is wrong with it, before any training."""
+    """Report what a corpus contains and what is wrong with it, before any training."""
     report = run_check(paths, max_length, format=source_format, nested=nested or None)
     if as_json:
         typer.echo(json.dumps(report.to_dict(), ensure_ascii=False, indent=2))
@@ -56,10 +56,10 @@ def convert(
     source_format: Annotated[Optional[str], typer.Option("--from", help=_FORMAT_HELP)] = None,  # noqa: UP045
     target_format: Annotated[Optional[str], typer.Option("--to", help=_WRITE_HELP)] = None,  # noqa: UP045
     scheme: Annotated[Optional[str], typer.Option(help=f"tags to write: {', '.join(SCHEMES)}")] = None,  # noqa: UP045
-    repair: Annotated[bool, typer.Option("--repair", help="repair misfits and go on")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="repair problems and go on")] = False,
     nested: Nested = False,
 ) -> None:
-    """Turn a corpus into another format. Misfits stop it unless --repair is given; repairs are listed."""
+    """Convert a corpus to another format. The first problem stops it, unless --repair is given; repairs are listed."""
     problems = Problems(repair=repair)
     tags = _scheme(scheme)
     if Path(source).is_file():

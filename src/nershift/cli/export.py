@@ -1,4 +1,4 @@
-"""`export`: a tagger to take along, as its own folder or as ONNX."""
+"""`export`: a tagger without its run, as a folder or as ONNX."""
 
 from __future__ import annotations
 
@@ -10,50 +10,48 @@ from rich.console import Console
 
 from nershift.errors import CheckpointError, ConfigError
 
-_SENTENCES = 200  # of a run's own test split that an export is checked on
+_SENTENCES = 200  # of the run's test split, to verify an export on
 
 
 def export(
     model: Annotated[Path, typer.Option("--model", help="The folder of a finished run.")],
     out: Annotated[Path, typer.Option("--out", help="The folder to write.")],
-    onnx: Annotated[bool, typer.Option("--onnx", help="Write ONNX graphs, which run without torch.")] = False,
-    int8: Annotated[
-        bool, typer.Option("--int8", help="With --onnx: matrix products of a transformer in int8.")
-    ] = False,
+    onnx: Annotated[bool, typer.Option("--onnx", help="Write ONNX graphs, which run without PyTorch.")] = False,
+    int8: Annotated[bool, typer.Option("--int8", help="With --onnx: int8 matrix products for transformers.")] = False,
     tolerance: Annotated[
         float | None,
         typer.Option(
             "--tolerance",
             min=0.0,
-            help="How far scores may lie from torch's (default 0.001); with --int8, the share of tags that may "
-            "change (default 0.02).",
+            help="Largest allowed difference to PyTorch's scores (default 0.001); with --int8, the share of tags that "
+            "may change (default 0.02).",
         ),
     ] = None,
 ) -> None:
-    """Write the tagger of a run without the run: its own folder, or (--onnx) one that needs no torch.
+    """Write the tagger of a run without the rest of the run; with --onnx, one that needs no PyTorch.
 
-    An ONNX tagger is compared with the original on the run's own test sentences, or on built-in text, and
-    refused if it says something else.
+    An ONNX tagger is verified against the original on the run's test sentences, or on built-in text; if they differ,
+    nothing is written.
     """
     from nershift.tagger.tagger import Tagger
 
     console = Console(stderr=True)
     if not onnx:
         if int8 or tolerance is not None:
-            raise ConfigError("needs --onnx, too", place="--int8" if int8 else "--tolerance")
+            raise ConfigError("needs --onnx", place="--int8" if int8 else "--tolerance")
         if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-            raise CheckpointError("is there already", place=str(out), fix="choose another --out")
+            raise CheckpointError("already exists", place=str(out), fix="choose another --out")
         Tagger.load(model).save(out)
         console.print(f"{model} → {out}", markup=False)
         return
     from nershift.evaluation.predictions import read_predictions
     from nershift.tagger.onnx.export import export_onnx
 
-    told = model / "predictions.jsonl"
-    sentences = read_predictions(told)[0][:_SENTENCES] if told.is_file() else None
+    predictions = model / "predictions.jsonl"
+    sentences = read_predictions(predictions)[0][:_SENTENCES] if predictions.is_file() else None
     check = export_onnx(Tagger.load(model), out, int8=int8, tolerance=tolerance, sentences=sentences or None)
     console.print(
-        f"{model} → {out}: on {check.sentences} sentences scores differ from torch's by at most "
+        f"{model} → {out}: on {check.sentences} sentences, scores differ from PyTorch's by at most "
         f"{check.largest_difference:.1e}, and {check.tags_changed:.2%} of {check.tokens} tags",
         markup=False,
     )

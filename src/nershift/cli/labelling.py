@@ -28,7 +28,7 @@ def curve(
         typer.Option(
             "--out",
             file_okay=False,
-            help="Folder for runs and curves; what it already holds is not run again.",
+            help="Folder for runs and curves; finished runs in it are not repeated.",
         ),
     ],
     method: Annotated[
@@ -55,17 +55,17 @@ def curve(
     quiet: o.Quiet = False,
     as_json: o.AsJson = False,
 ) -> None:
-    """F1 against the number of labelled sentences, and how many of them a given F1 needs.
+    """Measure F1 against the number of labelled sentences, and how many of them a given F1 needs.
 
-    Writes curve.html, curve.svg and curve.json to --out. Run the same command again to go on after an interruption,
-    or with more methods, sizes or seeds to add to what is there.
+    Writes curve.html, curve.svg and curve.json to --out. Run the same command again to resume after an interruption,
+    or to add methods, sizes or seeds.
     """
     from nershift.labelling.curve import measure
     from nershift.labelling.curve_report import as_text, save
 
     try:
         study = measure(
-            [name for given in method or ["target_only"] for name in given.split(",") if name],
+            [name for names in method or ["target_only"] for name in names.split(",") if name],
             o.corpus(target, hold_out),
             o.corpora(source, hold_out),
             out=out,
@@ -78,7 +78,7 @@ def curve(
             quiet=quiet,
         )
     except OtherRunError as error:
-        fix = "choose another --out, or delete this one"  # the runs of a curve are not thrown away one by one
+        fix = "choose another --out, or delete this one"  # --overwrite would delete single runs of a curve
         raise OtherRunError(error.found, place=str(out), expected=error.expected, fix=fix) from None
     files = save(study, out)
     if as_json:
@@ -93,40 +93,44 @@ def next_(
     model: Annotated[Path, typer.Option("--model", help="The folder of a finished run.")],
     file: Annotated[
         str,
-        typer.Argument(help="Unlabelled text: one sentence a line (.raw), running text (.txt), or a corpus file."),
+        typer.Argument(help="Unlabelled text: one sentence per line (.raw), running text (.txt), or a corpus file."),
     ],
     out: Annotated[Path, typer.Option("--out", help="The file to write; its ending says the format.")],
     count: Annotated[int, typer.Option("--count", min=1, help="Sentences to choose.")] = 50,
     labelled: Annotated[
         list[str] | None,
-        typer.Option("--labelled", help="What has labels already: files, folders or corpus names; may be repeated."),
+        typer.Option("--labelled", help="What already has labels: files, folders or corpus names; may be repeated."),
     ] = None,
-    suggest: Annotated[bool, typer.Option("--suggest", help="Write the tagger's entities, to be corrected.")] = False,
+    suggest: Annotated[
+        bool, typer.Option("--suggest", help="Also write the tagger's entities, for you to correct.")
+    ] = False,
     diversity: Annotated[
         float | None,
-        typer.Option("--diversity", min=0.0, help="Weight of unlikeness; 0: doubt alone."),
+        typer.Option(
+            "--diversity", min=0.0, help="Weight of being unlike what is labelled or chosen; 0: doubt alone decides."
+        ),
     ] = None,
     to: Annotated[str | None, typer.Option("--to", help=f"Format: {', '.join(writable())}.")] = None,
     device: Annotated[str, typer.Option("--device", help="cpu or cuda.")] = "cpu",
     as_json: o.AsJson = False,
 ) -> None:
-    """Choose the sentences to label next: those the tagger uncertainties most, no two of which are much alike."""
+    """Choose the sentences to label next: those the tagger is least sure of, no two of them much alike."""
     from nershift.data.formats import write_sentences
     from nershift.labelling.choose import DIVERSITY, choose
     from nershift.tagger.tagger import Tagger
 
     known = [s for name in labelled or () for s in _sentences(name)]
     weight = DIVERSITY if diversity is None else diversity
-    made = choose(Tagger.load(model, device), _pool(file), count, labelled=known, diversity=weight)
-    chosen = [c.sentence if suggest else c.sentence.with_spans(()) for c in made.chosen]
+    choice = choose(Tagger.load(model, device), _pool(file), count, labelled=known, diversity=weight)
+    chosen = [c.sentence if suggest else c.sentence.with_spans(()) for c in choice.chosen]
     write_sentences(out, chosen, to, reviewed=False)
     if as_json:
-        typer.echo(json.dumps(_rows(made), ensure_ascii=False))
+        typer.echo(json.dumps(_rows(choice), ensure_ascii=False))
         return
-    _show(made, out)
+    _show(choice, out)
 
 
-def _rows(made: Choice) -> dict[str, object]:
+def _rows(choice: Choice) -> dict[str, object]:
     chosen = [
         {
             "position": c.position,
@@ -136,33 +140,33 @@ def _rows(made: Choice) -> dict[str, object]:
             "tokens": list(c.sentence.tokens),
             "entities": [[s.start, s.end, s.label, s.score] for s in c.sentence.spans],
         }
-        for c in made.chosen
+        for c in choice.chosen
     ]
-    return {"read": made.read, "left_out": dict(made.left_out), "chosen": chosen}
+    return {"read": choice.read, "left_out": dict(choice.left_out), "chosen": chosen}
 
 
-def _show(made: Choice, out: Path) -> None:
+def _show(choice: Choice, out: Path) -> None:
     from rich.table import Table
 
     from nershift.reports.text import coloured
 
     table = Table(box=None, header_style="bold")
-    for column in ("doubt", "distance", "sentence, with what the tagger sees in it"):
+    for column in ("doubt", "distance", "sentence, with the tagger's entities"):
         table.add_column(column, justify="left" if column.startswith("sentence") else "right")
-    for c in made.chosen[:_SHOWN]:
+    for c in choice.chosen[:_SHOWN]:
         table.add_row(f"{c.doubt:.3f}", f"{c.distance:.3f}", coloured(c.sentence))
     console = Console()
     console.print(table)
-    more = len(made.chosen) - _SHOWN
+    more = len(choice.chosen) - _SHOWN
     if more > 0:
         console.print(f"… and {more} more", highlight=False)
-    gone = ", ".join(f"{n:,} {reason}" for reason, n in sorted(made.left_out.items()))
-    told = f"{len(made.chosen):,} of {made.read:,} sentences → {out}" + (f" (left out: {gone})" if gone else "")
-    console.print(told, highlight=False, soft_wrap=True)
+    omitted = ", ".join(f"{n:,} {reason}" for reason, n in sorted(choice.left_out.items()))
+    summary = f"{len(choice.chosen):,} of {choice.read:,} sentences → {out}"
+    console.print(summary + (f" (left out: {omitted})" if omitted else ""), highlight=False, soft_wrap=True)
 
 
 def _pool(file: str) -> Sequence[Sentence]:
-    """Tokenised lines stay on disk; running text is read whole, since labels have to fit its characters."""
+    """Tokenised lines are streamed; running text is read whole, since labels have to fit its characters."""
     from nershift.data.formats import detect_format, read_sentences
     from nershift.data.raw import RawText
 
@@ -183,11 +187,11 @@ def _sentences(name: str) -> list[Sentence]:
     return [s for split, mine in o.corpus(name, labelled=False).splits.items() if split != "raw" for s in mine]
 
 
-def _numbers(given: str) -> list[int]:
+def _numbers(text: str) -> list[int]:
     try:
-        return [int(part) for part in given.split(",") if part.strip()]
+        return [int(part) for part in text.split(",") if part.strip()]
     except ValueError:
-        raise ConfigError(f"found '{given}'", place="--sizes", expected="whole numbers, e.g. 25,50,100") from None
+        raise ConfigError(f"found '{text}'", place="--sizes", expected="whole numbers, e.g. 25,50,100") from None
 
 
 def register(app: typer.Typer) -> None:

@@ -1,4 +1,4 @@
-"""Options that several verbs share, under one name each."""
+"""Options that several verbs share."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ Target = Annotated[
 ]
 Raw = Annotated[
     list[str] | None,
-    typer.Option("--raw", help="Unlabelled text: NAME=FILE, one sentence a line; may be repeated."),
+    typer.Option("--raw", help="Unlabelled text: NAME=FILE, one sentence per line; may be repeated."),
 ]
 MethodName = Annotated[str, typer.Option("--method", help="See `nershift methods`.")]
-Shots = Annotated[int | None, typer.Option("--shots", min=0, help="Use only so many labelled target sentences.")]
+Shots = Annotated[int | None, typer.Option("--shots", min=0, help="Use only this many labelled target sentences.")]
 Ratio = Annotated[float | None, typer.Option("--ratio", help="Use only this share of the labelled target sentences.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed of subset, weights and batches.")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="A YAML file of settings.")]
@@ -49,7 +49,7 @@ Nested = Annotated[
     bool,
     typer.Option("--nested", help="Entities may overlap; a corpus folder may also say so itself (corpus.yaml)."),
 ]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Throw away what an earlier run left in --out.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Delete what an earlier run left in --out.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -61,7 +61,7 @@ def settings(config: Path | None, pairs: Sequence[str] | None) -> dict[str, Any]
 def corpora(
     names: Sequence[str] | None, hold_out: float = 0.0, labelled: bool = True, nested: bool = False
 ) -> list[Corpus]:
-    return [corpus(name, hold_out, labelled, nested) for given in names or () for name in given.split(",") if name]
+    return [corpus(name, hold_out, labelled, nested) for listed in names or () for name in listed.split(",") if name]
 
 
 def corpus(name: str, hold_out: float = 0.0, labelled: bool = True, nested: bool = False) -> Corpus:
@@ -74,7 +74,7 @@ def corpus(name: str, hold_out: float = 0.0, labelled: bool = True, nested: bool
 
 
 def raw_texts(pairs: Sequence[str] | None) -> dict[str, Sequence[Sentence]]:
-    """Text by domain; plain text stays on disk, and what cannot be used of it is shown."""
+    """Text by domain; plain text is streamed from disk. Lines that cannot be used are reported."""
     from nershift.data.formats import detect_format, read_sentences
     from nershift.data.raw import RawText
 

@@ -58,7 +58,7 @@ def predict(
         raise ConfigError(f"found {min_confidence:g}", place="--min-confidence", expected="0 to 1")
     if why and ray is None and (not adapt or out is not None):
         raise ConfigError(
-            "a corpus file has no place for it" if adapt else "needs --adapt, too",
+            "a corpus file has no place for it" if adapt else "needs --adapt",
             place="--why",
             fix="omit --out" if adapt else "add --adapt, with a run of metacross",
         )

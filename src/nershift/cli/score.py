@@ -1,4 +1,4 @@
-"""`evaluate` and `compare`: what a tagger is worth, and whether one is better than another."""
+"""`evaluate` and `compare`: how good a tagger is, and whether one is better than another."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def evaluate(
     ] = None,
     data: Annotated[Path | None, typer.Option("--data", help="Corpus file to predict on and score.")] = None,
     train: Annotated[
-        Path | None, typer.Option("--train", help="Training file, to tell seen from unseen mentions.")
+        Path | None, typer.Option("--train", help="Training file, to tell mentions seen in training from unseen ones.")
     ] = None,
     save: Annotated[Path | None, typer.Option("--save", help="Write the predictions (JSONL) here.")] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write a self-contained page here.")] = None,

@@ -13,32 +13,34 @@ from nershift.errors import ConfigError, MissingExtraError
 
 
 def serve(
-    model: Annotated[Path, typer.Option("--model", help="The folder of a finished run, or of a pre-training.")],
+    model: Annotated[
+        Path, typer.Option("--model", help="The folder of a finished run, or one that `nershift pretrain` wrote.")
+    ],
     store: Annotated[
         Path | None,
-        typer.Option("--store", help="Where versions are kept (default: MODEL.versions beside the model)."),
+        typer.Option("--store", help="Folder for versions (default: MODEL.versions beside the model)."),
     ] = None,
     host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any free one.")] = 8000,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0: any free one.")] = 8000,
     token: Annotated[
         str | None,
         typer.Option(
             "--token",
             envvar="NERSHIFT_TOKEN",
-            help="Ask for this token. On other addresses than loopback one is made up if none is given.",
+            help="Require this token. On addresses other than loopback, one is generated if none is given.",
         ),
     ] = None,
-    queue: Annotated[int, typer.Option("--queue", min=1, help="Requests that may wait; more get 429.")] = 256,
+    queue: Annotated[int, typer.Option("--queue", min=1, help="Requests that may wait; further ones get 429.")] = 256,
     seconds: Annotated[
-        float, typer.Option("--seconds", min=0.1, help="An answer must come in this time, else 503.")
+        float, typer.Option("--seconds", min=0.1, help="Time limit of an answer, in seconds; later ones become 503.")
     ] = 30.0,
     body_bytes: Annotated[
-        int, typer.Option("--body-bytes", min=1000, help="Largest body of a request; more gets 413.")
+        int, typer.Option("--body-bytes", min=1000, help="Largest request body, in bytes; larger ones get 413.")
     ] = 2_000_000,
     threads: Annotated[
-        int, typer.Option("--threads", min=0, help="Threads of one batch; 0: one, or all for a transformer.")
+        int, typer.Option("--threads", min=0, help="Threads per batch; 0: one, or all for a transformer.")
     ] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No line for each request.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not log requests.")] = False,
 ) -> None:
     """Serve a tagger over HTTP; the page at / colours entities and learns from corrections."""
     try:

@@ -25,14 +25,14 @@ def states(
     for folder in runs:
         if not folder.is_dir():
             raise CheckpointError("there is no such folder", place=str(folder), fix="check the path")
-        found = states_of_run(folder, folder.resolve().name)
-        if found is None:
+        drawn = states_of_run(folder, folder.resolve().name)
+        if drawn is None:
             raise CheckpointError(
-                "keeps no shared states",
+                "holds no shared states",
                 place=str(folder),
                 expected="the folder of a finished run of a method with a shared encoder, such as datnet",
             )
-        maps.append(found)
+        maps.append(drawn)
     report = RunReport("Shared states of source and target", states=tuple(maps))
     Console().print(render(report))
     if html:

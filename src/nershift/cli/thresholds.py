@@ -1,4 +1,4 @@
-"""`thresholds`: from which confidence on a tagger's entities are right as often as one needs."""
+"""`thresholds`: the confidence from which a tagger's entities have a wanted precision."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ def thresholds(
     model: Annotated[Path, typer.Option("--model", help="The folder of a finished run.")],
     file: Annotated[
         Path | None,
-        typer.Option("--file", help="Labelled sentences that were not trained on; default: the run's own dev."),
+        typer.Option("--file", help="Labelled sentences not used in training; default: the run's dev split."),
     ] = None,
     precision: Annotated[
-        list[float] | None, typer.Option("--precision", help="Needed precision, 0 to 1; may be repeated.")
+        list[float] | None, typer.Option("--precision", help="Wanted precision, 0 to 1; may be repeated.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Which --min-confidence gives which precision.
+    """Show which --min-confidence gives which precision.
 
-    Each threshold keeps its promise with 95 % confidence, the choice among thresholds included. Without --file
-    it is what the run found on its dev split.
+    Each threshold holds with 95% confidence, which accounts for choosing among thresholds. Without --file, shows what
+    the run measured on its dev split.
     """
     rows = _measured(model, file, precision or ()) if file is not None else _stored(model, precision or ())
     if as_json:
@@ -35,9 +35,9 @@ def thresholds(
         return
     table = Table(box=None, header_style="bold")
     for column in (
-        "precision of at least",
+        "wanted precision",
         "--min-confidence",
-        "found there",
+        "measured",
         "lower bound",
         "entities kept",
     ):

@@ -1,4 +1,4 @@
-"""`train`, `transfer`, `pretrain`, `adapt`: verbs that make taggers."""
+"""`train`, `transfer`, `pretrain`, `adapt`: the verbs that train taggers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def pretrain(
     overwrite: o.Overwrite = False,
     quiet: o.Quiet = False,
 ) -> None:
-    """Learn from --source alone; the folder adapts to any target."""
+    """Train on --source alone; the folder can be adapted to any target."""
     from nershift.run import pretrain as run
 
     folder = run(
@@ -89,7 +89,7 @@ def adapt(
     overwrite: o.Overwrite = False,
     quiet: o.Quiet = False,
 ) -> None:
-    """Adapt a pretrained folder to --target: its words, its types, its labels."""
+    """Adapt a pretrained folder to the words, types and labels of --target."""
     from nershift.run import adapt as run
 
     done = run(
@@ -114,8 +114,6 @@ def _show(folder: Path) -> None:
 
 def register(app: typer.Typer) -> None:
     app.command("train")(train)
-    app.command("transfer", help="The same as train: with --source, knowledge of other domains reaches the target.")(
-        train
-    )
+    app.command("transfer", help="The same as train; with --source, the tagger learns from other domains too.")(train)
     app.command("pretrain")(pretrain)
     app.command("adapt")(adapt)
