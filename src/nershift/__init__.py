@@ -24,6 +24,7 @@ _HOMES = {
     "pretrain": "nershift.run",
     "read_corpus": "nershift.data.formats",
     "register_encoder": "nershift.encoders.base:register",
+    "register_format": "nershift.data.formats.base:register",
     "register_head": "nershift.heads.base:register",
     "register_method": "nershift.methods.base:register",
     "setting": "nershift.config",
@@ -32,7 +33,7 @@ _HOMES = {
 }
 __all__ = ["Corpus", "Ensemble", "Entity", "NershiftError", "Run", "Sentence", "Span", "Tagger"]
 __all__ += ["adapt", "builtin_corpus", "compare", "export_onnx", "pretrain", "read_corpus", "transfer", "write_corpus"]
-__all__ += ["register_encoder", "register_head", "register_method", "setting"]
+__all__ += ["register_encoder", "register_format", "register_head", "register_method", "setting"]
 
 if TYPE_CHECKING:
     from nershift.comparison import compare
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from nershift.data.builtin import builtin_corpus
     from nershift.data.corpus import Corpus
     from nershift.data.formats import read_corpus, write_corpus
+    from nershift.data.formats.base import register as register_format
     from nershift.data.spans import Sentence, Span
     from nershift.encoders.base import register as register_encoder
     from nershift.errors import NershiftError

@@ -64,6 +64,17 @@ _VAGUE = ("*.txt", "*.json", "*.jsonl", "*.ndjson")  # names that say little: th
 _LISTED = 10  # files of a folder that a message lists
 
 
+def register(name: str, *aliases: str) -> Callable[[Format], Format]:
+    """Make a format known under ``name``.
+
+    Example:
+        >>> mine = register("mine")(Format((".mine",), read=lambda path, problems: []))
+        >>> FORMATS["mine"] is mine
+        True
+    """
+    return FORMATS.register(name, *aliases)
+
+
 def writable() -> list[str]:
     """The names of the formats that can be written, the usual one first."""
     names = [name for name, known in FORMATS.items() if known.write is not None]
