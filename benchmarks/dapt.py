@@ -1,11 +1,11 @@
-"""The adapted encoders of the table `laner-dapt`: DistilBERT reads on in raw text of three domains.
+"""The adapted encoders of the table `laner-dapt`: DistilBERT, trained further on raw text of three domains.
 
     python benchmarks/dapt.py [--out FOLDER] [--texts tweets …] [--steps 600] [--json FILE]
 
 `NERSHIFT_DATA` holds the texts, `NERSHIFT_ENCODERS` the encoder (and, unless --out says otherwise, the results).
-No dev or test sentence of the targets is read: each is looked for in the text, without case and spaces, and taken out.
-The number of steps bounds the time; training ends earlier when the held-out loss no longer falls. An interrupted run
-goes on where it was, a finished one is left as it is.
+Dev and test sentences of the targets are removed from the text, regardless of case and spacing. The number of steps
+bounds the time; training stops earlier when the held-out loss no longer falls. An interrupted run is resumed, a
+finished one is left as it is.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    made = {}
+    metrics = {}
     for text in options.texts:
         targets = [corpus(target, "own") for target, raw in DAPT.items() if raw == text]
         settings = {
@@ -41,11 +41,11 @@ def main() -> None:
             "train": {"max_steps": options.steps, "precision": "fp32" if options.device == "cpu" else "bf16"},
         }
         folder = options.out / f"{options.encoder}-{text}"
-        made[text] = dapt(options.encoder, [raw_text(RAW[text])], out=folder, exclude=targets, config=settings)
-        print(text, json.dumps(made[text]))
+        metrics[text] = dapt(options.encoder, [raw_text(RAW[text])], out=folder, exclude=targets, config=settings)
+        print(text, json.dumps(metrics[text]))
     if options.json:
-        told = {"title": "Domain-adaptive pre-training", "machine": machine(options.device), "texts": made}
-        options.json.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+        result = {"title": "Domain-adaptive pre-training", "machine": machine(options.device), "texts": metrics}
+        options.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

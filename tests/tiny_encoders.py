@@ -20,7 +20,7 @@ _TEXT = [
 def make_encoder_folder(
     kind: str, folder: Path, seed: int = 0, size: int = 16, layers: int = 3, text: Sequence[str] = _TEXT
 ) -> Path:
-    """``kind``: bert, distilbert, roberta or mpnet; sub-words are those of ``text``."""
+    """``kind``: bert, distilbert, electra, roberta or mpnet; sub-words are those of ``text``."""
     import tokenizers
     import transformers
 
@@ -50,8 +50,8 @@ def make_encoder_folder(
     if kind == "distilbert":
         config: Any = transformers.DistilBertConfig(dim=size, n_layers=layers, n_heads=2, hidden_dim=24, **shared)
     else:
-        made = {"bert": "BertConfig", "roberta": "RobertaConfig", "mpnet": "MPNetConfig"}[kind]
-        config = getattr(transformers, made)(
+        classes = {"bert": "Bert", "electra": "Electra", "roberta": "Roberta", "mpnet": "MPNet"}
+        config = getattr(transformers, f"{classes[kind]}Config")(
             hidden_size=size,
             num_hidden_layers=layers,
             num_attention_heads=2,

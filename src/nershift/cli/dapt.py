@@ -1,20 +1,20 @@
-"""`dapt`: let an encoder read on in raw text of a domain."""
+"""`dapt`: train an encoder further on raw text of a domain."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from nershift.cli import options as o
-from nershift.data.spans import Sentence
 
-RawFiles = Annotated[list[str], typer.Option("--raw", help="A file of raw text, one sentence a line; may be repeated.")]
+RawFiles = Annotated[
+    list[str], typer.Option("--raw", help="A file of raw text, one sentence per line; may be repeated.")
+]
 Exclude = Annotated[
     list[str] | None,
-    typer.Option("--exclude", help="Corpora whose dev and test sentences are taken out of the text."),
+    typer.Option("--exclude", help="Corpora whose dev and test sentences are removed from the text."),
 ]
 
 
@@ -32,12 +32,9 @@ def dapt(
     """Pre-train --encoder on raw text of a domain; the folder serves as encoder.transformer.name."""
     from nershift.dapt.pretraining import dapt as run
 
-    files: Sequence[Sequence[Sentence]] = [
-        o.raw_texts([f"text={path}"])["text"] for given in raw for path in given.split(",") if path
-    ]
-    done = run(
+    metrics = run(
         encoder,
-        files,
+        [o.raw_texts([f"text={path}"])["text"] for paths in raw for path in paths.split(",") if path],
         out=out,
         exclude=o.corpora(exclude, labelled=False),
         config=o.settings(config, set_),
@@ -46,8 +43,8 @@ def dapt(
         quiet=quiet,
     )
     Console().print(
-        f"held-out loss {done['loss_before']:.4f} → {done['loss']:.4f} after {done['best_step']} steps "
-        f"({done['passes']:.1f} passes run); use it: --set encoder.kind=transformer "
+        f"held-out loss {metrics['loss_before']:.4f} → {metrics['loss']:.4f} after {metrics['best_step']} steps "
+        f"({metrics['passes']:.1f} passes run); use it: --set encoder.kind=transformer "
         f"--set encoder.transformer.name={out}",
         soft_wrap=True,
         highlight=False,

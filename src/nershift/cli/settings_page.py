@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from nershift.cli.methods import by_block, shown
 from nershift.config import Config, SettingInfo, build, settings_of
-from nershift.dapt.pretraining import DaptConfig
+from nershift.dapt.config import DaptConfig
 from nershift.methods import METHODS
 from nershift.methods.base import Method
 

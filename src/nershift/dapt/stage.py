@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 import torch
@@ -14,163 +14,141 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from nershift.config import TrainConfig
-from nershift.dapt.masked_lm import MaskedEncoder
-from nershift.dapt.masking import Masking, Rows, choose, corrupt
+from nershift.dapt.config import DaptConfig
+from nershift.dapt.masked_lm import MaskedLM
+from nershift.dapt.masking import Rows, choose, corrupt
 from nershift.data.spans import Sentence
 from nershift.encoders.attention import steady_kernels
 from nershift.errors import SetupError
 from nershift.model import Batch, TaggingModel
+from nershift.text.subwords import windows
 from nershift.training.seeding import generator, number
 from nershift.training.stage import Backward, TrainingStage
 
 log = logging.getLogger(__name__)
-_STRETCH = 32  # neighbouring sentences that are read together
-_HELD_OUT = 64  # stretches held out at most
+_BLOCK = 32  # neighbouring sentences that are read together
+_MAX_HELD_OUT = 64  # blocks
 
 
-@dataclass
 class MaskedBatch(Batch):
-    """``inputs["chosen"]`` are the places (in the flat rows) to predict, ``tags`` the sub-words that stood there."""
+    """``inputs["masked"]`` are positions of the flattened rows to predict, ``inputs["labels"]`` their sub-words."""
 
     def __len__(self) -> int:
         return len(self.inputs["input_ids"])
 
 
 def fingerprint(sentence: Sentence) -> int:
-    """Equal for sentences that differ in case and spacing alone."""
+    """Equal for sentences that differ only in case and spacing."""
     return number("".join("".join(sentence.tokens).lower().split()))
 
 
 class MaskedSampler:
     """Batches of rows filled with neighbouring sentences; batch k is a function of the seed and k alone.
 
-    A text on disk is too long to be shuffled: each epoch takes its stretches of sentences in another order. Some
-    stretches, spread evenly, are held out. One batch is all that is in memory. A word of more sub-words than a row
-    has room for is shown by its first ones.
+    A text on disk is too long to shuffle: each epoch takes its blocks of sentences in another order. Some blocks,
+    spread evenly, are held out. Only one batch is in memory. A word with more sub-words than fit a row is cut.
 
     Args:
-        batch_size: sentences a batch.
-        banned: fingerprints of sentences that must not be learned from (dev and test of a target).
+        excluded: fingerprints of sentences that must not be learned (dev and test of a target).
     """
 
     def __init__(
-        self,
-        model: MaskedEncoder,
-        text: Sequence[Sentence],
-        batch_size: int,
-        seed: int,
-        masking: Masking,
-        share: float,
-        hold_out: float,
-        banned: Collection[int] = (),
+        self, model: MaskedLM, text: Sequence[Sentence], settings: DaptConfig, excluded: Collection[int] = ()
     ) -> None:
-        self.encoder, self.text, self.seed = model.encoder, text, seed
-        self.masking, self.share, self.banned = masking, share, banned
-        self.stretch = max(1, min(_STRETCH, batch_size, len(text) // 10))
-        stretches = -(-len(text) // self.stretch)
-        if stretches < 2:
+        self.encoder, self.text, self.settings, self.excluded = model.encoder, text, settings, excluded
+        batch_size = settings.train.batch_size
+        self.block = max(1, min(_BLOCK, batch_size, len(text) // 10))  # sentences
+        blocks = -(-len(text) // self.block)
+        if blocks < 2:
             raise SetupError(
                 f"{len(text)} sentences are too few to hold any out", place="--raw", expected="at least two"
             )
-        held = min(_HELD_OUT, max(1, round(hold_out * stretches)), stretches // 2)
-        self.held = np.array([(2 * i + 1) * stretches // (2 * held) for i in range(held)])
-        self.learned = stretches - held
-        self.each = max(1, batch_size // self.stretch)  # stretches a batch
+        held = min(_MAX_HELD_OUT, max(1, round(settings.hold_out * blocks)), blocks // 2)
+        self.held = np.array([(2 * i + 1) * blocks // (2 * held) for i in range(held)])
+        self.learned = blocks - held
+        self.each = max(1, batch_size // self.block)  # blocks per batch
         self.per_epoch = -(-self.learned // self.each)
         tokenizer = self.encoder.tokenizer
-        special = set(tokenizer.all_special_ids)
-        self.ordinary = np.array([i for i in range(len(tokenizer)) if i not in special])
+        self.ordinary = np.setdiff1d(np.arange(len(tokenizer)), tokenizer.all_special_ids)
 
     def batch(self, k: int, rank: int = 0, world: int = 1) -> MaskedBatch:
         epoch, at = divmod(k, self.per_epoch)
-        rng = generator(self.seed, "masked feed", epoch)
+        rng = generator(self.settings.seed, "masked feed", epoch)
         step, first = rng.randrange(1, self.learned + 1), rng.randrange(self.learned)
         while math.gcd(step, self.learned) != 1:
             step += 1
         places = range(at * self.each, min((at + 1) * self.each, self.learned))
-        chosen = [self._skip((first + step * i) % self.learned) for i in places]
-        if world > 1 and len(chosen) >= world:
-            chosen = chosen[rank::world]
-        return self._make(chosen, np.random.default_rng(number(self.seed, "mask", k, rank)))
+        blocks = [self._skip_held((first + step * i) % self.learned) for i in places]
+        if world > 1 and len(blocks) >= world:
+            blocks = blocks[rank::world]
+        return self._make(blocks, np.random.default_rng(number(self.settings.seed, "mask", k, rank)))
 
     def held_out(self) -> list[MaskedBatch]:
         """The held-out text, masked in the same way every time."""
         parts = [self.held[i : i + self.each].tolist() for i in range(0, len(self.held), self.each)]
-        return [
-            self._make(part, np.random.default_rng(number(self.seed, "held out", n))) for n, part in enumerate(parts)
-        ]
+        seed = self.settings.seed
+        return [self._make(part, np.random.default_rng(number(seed, "held out", n))) for n, part in enumerate(parts)]
 
-    def _skip(self, i: int) -> int:
-        """The stretch behind the i-th one that is not held out."""
+    def _skip_held(self, i: int) -> int:
+        """The i-th block that is not held out."""
         return i + int(np.searchsorted(self.held - np.arange(len(self.held)), i, side="right"))
 
-    def _make(self, stretches: Sequence[int], rng: np.random.Generator) -> MaskedBatch:
-        rows, encoder = self._rows(stretches), self.encoder
-        chosen, fate = choose(rows, self.masking, self.share, rng)
+    def _make(self, blocks: Sequence[int], rng: np.random.Generator) -> MaskedBatch:
+        rows, encoder = self._rows(blocks), self.encoder
+        chosen, draws = choose(rows, self.settings.masking, self.settings.share, rng)
         if len(chosen) and not chosen.any():
             chosen[rng.integers(len(chosen))] = True
-        seen = corrupt(rows, chosen, fate, encoder.tokenizer.mask_token_id, self.ordinary, rng)
-        lengths = np.bincount(rows.rows, minlength=1)
-        edge = len(encoder.before)
-        width = int(lengths.max()) + edge + len(encoder.after)
-        ids = np.full((len(lengths), width), encoder.pad)  # [R, S]
-        ids[:, :edge] = encoder.before
-        column = np.arange(len(seen)) - np.repeat(lengths.cumsum() - lengths, lengths) + edge
-        ids[rows.rows, column] = seen
-        for r, length in enumerate(lengths):
-            ids[r, edge + length : edge + length + len(encoder.after)] = encoder.after
-        shown = np.arange(width) < (lengths + edge + len(encoder.after))[:, None]
+        before, after = len(encoder.before), len(encoder.after)
+        ends = before + np.bincount(rows.rows, minlength=1)[:, None]  # [R, 1]
+        columns = np.arange(ends.max() + after)
+        words = (columns >= before) & (columns < ends)  # [R, S]
+        ids = np.full(words.shape, encoder.pad)
+        ids[:, :before] = encoder.before
+        ids[words] = corrupt(rows, chosen, draws, encoder.tokenizer.mask_token_id, self.ordinary, rng)
+        np.put_along_axis(ids, ends + np.arange(after), np.array([encoder.after], np.int64), 1)
         inputs = {
-            "input_ids": torch.from_numpy(ids),
-            "attention_mask": torch.from_numpy(shown.astype(np.int64)),
-            "chosen": torch.from_numpy((rows.rows * width + column)[chosen]),
+            "input_ids": ids,
+            "attention_mask": (columns < ends + after).astype(np.int64),
+            "masked": np.flatnonzero(words)[chosen],
+            "labels": rows.subwords[chosen],
         }
-        return MaskedBatch("raw", (), inputs, torch.from_numpy(rows.pieces[chosen]))
+        return MaskedBatch("raw", (), {name: torch.from_numpy(x) for name, x in inputs.items()})
 
-    def _rows(self, stretches: Sequence[int]) -> Rows:
-        """Sub-words of the stretches, cut into rows between words; a stretch begins a row."""
-        pieces, words, rows = list[int](), list[int](), list[int]()
-        word, row = -1, -1
-        for stretch in stretches:
-            sentences = self.text[stretch * self.stretch : (stretch + 1) * self.stretch]
-            lists = [list(s.tokens) for s in sentences if not self.banned or fingerprint(s) not in self.banned]
-            if not lists:
-                continue
-            encoded = self.encoder.tokenizer(lists, is_split_into_words=True, add_special_tokens=False)
-            row, used = row + 1, 0
-            for n, ids in enumerate(encoded["input_ids"]):
-                for ids_of_word in _by_word(ids, encoded.word_ids(n)):
-                    ids_of_word = ids_of_word[: self.encoder.room]
-                    if used + len(ids_of_word) > self.encoder.room:
-                        row, used = row + 1, 0
-                    word, used = word + 1, used + len(ids_of_word)
-                    pieces += ids_of_word
-                    words += [word] * len(ids_of_word)
-                    rows += [row] * len(ids_of_word)
-        if rows and len(set(rows)) <= max(rows):  # a stretch without any sub-word leaves its row empty
-            rows = np.unique(rows, return_inverse=True)[1].tolist()
-        return Rows(*(np.array(x, dtype=np.int64) for x in (pieces, words, rows)))
+    def _rows(self, blocks: Sequence[int]) -> Rows:
+        """Sub-words of the blocks, split into rows between words; each block begins a row."""
+        rows = list[list[list[int]]]()  # of words, of sub-words
+        for block in blocks:
+            words = self._words(self.text[block * self.block : (block + 1) * self.block])
+            if words:
+                parts = windows([len(word) for word in words], self.encoder.room, overlap=0)
+                rows += [words[part.start : part.end] for part in parts]
+        lengths = [len(word) for row in rows for word in row]
+        return Rows(
+            np.array([i for row in rows for word in row for i in word], dtype=np.int64),
+            np.repeat(np.arange(len(lengths)), lengths),
+            np.repeat(np.arange(len(rows)), [sum(map(len, row)) for row in rows]),
+        )
 
-
-def _by_word(ids: Sequence[int], word_ids: Sequence[int | None]) -> list[list[int]]:
-    out, before = list[list[int]](), None
-    for piece, word in zip(ids, word_ids, strict=True):
-        if word != before:
-            out.append([])
-        out[-1].append(piece)
-        before = word
-    return out
+    def _words(self, sentences: Sequence[Sentence]) -> list[list[int]]:
+        """The sub-words of each word that has any."""
+        tokens = [list(s.tokens) for s in sentences if not self.excluded or fingerprint(s) not in self.excluded]
+        if not tokens:
+            return []
+        encoded = self.encoder.tokenizer(tokens, is_split_into_words=True, add_special_tokens=False)
+        words = list[list[int]]()
+        for n, ids in enumerate(encoded["input_ids"]):
+            by_word = groupby(zip(encoded.word_ids(n), ids, strict=True), itemgetter(0))
+            words += [[i for _, i in pairs][: self.encoder.room] for _, pairs in by_word]
+        return words
 
 
 class MaskedStage(TrainingStage):
-    """Predicts hidden sub-words; the weights with the lowest loss on held-out text are kept."""
+    """Predicts masked sub-words; the weights with the lowest loss on held-out text are kept."""
 
-    def __init__(
-        self, model: MaskedEncoder, sampler: MaskedSampler, config: TrainConfig, seed: int, every: int
-    ) -> None:
+    def __init__(self, model: MaskedLM, sampler: MaskedSampler, config: TrainConfig, seed: int, every: int) -> None:
         tagging = TaggingModel(model.encoder, {}, {"masked": model.head})
         super().__init__("dapt", tagging, config, {}, seed, steps_per_epoch=every)
-        self.head, self.encoder, self.sampler = model.head, model.encoder, sampler
+        self.masked_lm, self.sampler = model, sampler
         self.held_out = sampler.held_out()
 
     def draw(self, step: int, rank: int, world: int) -> dict[str, Batch]:
@@ -183,17 +161,14 @@ class MaskedStage(TrainingStage):
         return {"loss": loss.detach()}
 
     def _losses(self, batch: Batch) -> Tensor:
-        """Of each hidden sub-word; the head runs on these alone, not on all of the rows."""
-        inputs, device = batch.inputs, self.model.device
-        moved: dict[str, Any] = {k: v.to(device, non_blocking=True) for k, v in inputs.items()}
-        assert batch.tags is not None
-        with steady_kernels(moved["input_ids"]):
-            states = self.encoder.model(
-                input_ids=moved["input_ids"], attention_mask=moved["attention_mask"]
-            ).last_hidden_state  # [R, S, H]
-        hidden = states.flatten(0, 1)[moved["chosen"]]  # [N, H]
-        scores = self.head(hidden, self.encoder.model.get_input_embeddings().weight)  # [N, V]
-        return cross_entropy(scores.float(), batch.tags.to(device, non_blocking=True), reduction="none")
+        """Of each masked sub-word, ``[N]``."""
+        ids, attention, masked, labels = (
+            batch.inputs[name].to(self.model.device, non_blocking=True)
+            for name in ("input_ids", "attention_mask", "masked", "labels")
+        )
+        with steady_kernels(ids):
+            logits = self.masked_lm.logits(ids, attention, masked)
+        return cross_entropy(logits.float(), labels, reduction="none")
 
     @torch.no_grad()
     def validate(self) -> float:
@@ -203,7 +178,8 @@ class MaskedStage(TrainingStage):
         return -float(torch.cat(losses).mean())
 
     def told(self, score: float | None) -> dict[str, float | None]:
-        assert score is not None
+        if score is None:
+            return {}
         log.info("held-out loss %.4f", -score)
         return {"held_out_loss": -score}
 
