@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +15,15 @@ from nershift.labelling.curve import CurveStudy, LearningCurve
 from nershift.labelling.power_law import Fit, Reach
 from nershift.reports import html as pages
 from nershift.reports.content import Table, interval, percent
-from nershift.reports.drawing import GREY, grid, line, panels, styled, svg
+from nershift.reports.drawing import GREY, grid, line, panels, styled
+from nershift.reports.drawing import svg as svg_of
 from nershift.reports.text import rich_table
 from nershift.storage import write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_WHAT = (
+_CAPTION = (
     "F1 against the number of labelled sentences: points are means over seeds, bands one standard deviation to each "
     "side, thin lines the fitted curves up to twice the data; dotted lines are the F1 values to reach."
 )
@@ -145,17 +145,14 @@ def as_text(study: CurveStudy) -> Group:
 
 def as_html(study: CurveStudy) -> str:
     """One page, nothing fetched."""
-    title = f"Learning curves on {study.target}"
+    svg, missing = "", None
     try:
-        drawing = pages.figure_html(draw(study), _WHAT)
-    except MissingExtraError as missing:
-        drawing = f'<p class="hint">No plots: {escape(missing.found)}. {escape(missing.fix)}</p>'
-    header = f'<h1>{escape(title)}</h1><p class="verdict">{escape(verdict(study))}</p>'
-    sections = [
-        f'<section id="{t.key}"><h2>{escape(t.title)}</h2>{drawing if not i else ""}{pages.table_html(t)}</section>'
-        for i, t in enumerate(tables(study))
-    ]
-    return pages.document(title, header, sections)
+        svg = draw(study)
+    except MissingExtraError as error:
+        missing = error
+    title = f"Learning curves on {study.target}"
+    shown = {"verdict": verdict(study), "tables": tables(study), "svg": svg, "caption": _CAPTION, "missing": missing}
+    return pages.page("curve.html", title=title, **shown)
 
 
 def save(study: CurveStudy, folder: str | Path) -> list[Path]:
@@ -180,7 +177,7 @@ def draw(study: CurveStudy) -> str:
         MissingExtraError: matplotlib is not installed.
     """
     with styled():
-        return svg(_figure(study))
+        return svg_of(_figure(study))
 
 
 def _figure(study: CurveStudy) -> Figure:

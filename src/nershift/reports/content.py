@@ -86,6 +86,18 @@ def example_lines(example: Example) -> list[tuple[str, Sentence, dict[Span, str]
     return [(role, layer, marks) for role, spans, marks in shown for layer in bare.with_spans(spans).layers()]
 
 
+def pieces(sentence: Sentence) -> Iterator[tuple[str, Span | None]]:
+    """A sentence with flat spans as runs of words: (words, the entity they are or None)."""
+    at = 0
+    for span in (*sentence.spans, None):
+        end = span.start if span else len(sentence)
+        if at < end:
+            yield " ".join(sentence.tokens[at:end]), None
+        if span:
+            yield " ".join(sentence.tokens[span.start : span.end]), span
+            at = span.end
+
+
 def headline(report: RunReport) -> list[tuple[str, str]]:
     """The few numbers to read first, as (name, value)."""
     if report.scores is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from nershift.data.spans import Sentence, Span
-from nershift.reports.content import Table, example_lines, headline, tables
+from nershift.reports.content import Table, example_lines, headline, pieces, tables
 from nershift.reports.model import RunReport
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&])")
@@ -27,13 +27,11 @@ def markdown_table(table: Table) -> str:
 
 def marked(sentence: Sentence, marks: dict[Span, str]) -> str:
     """The sentence with each entity in bold, its type and what is wrong with it behind it."""
-    words, at = [], 0
-    for span in sentence.spans:
-        words += [escape(token) for token in sentence.tokens[at : span.start]]
-        tag = f"{span.label}: {marks[span]}" if span in marks else span.label
-        words.append(f"**{escape(' '.join(sentence.tokens[span.start : span.end]))}** _({escape(tag)})_")
-        at = span.end
-    return " ".join([*words, *(escape(token) for token in sentence.tokens[at:])])
+    parts = []
+    for words, span in pieces(sentence):
+        tag = "" if span is None else f"{span.label}: {marks[span]}" if span in marks else span.label
+        parts.append(escape(words) if span is None else f"**{escape(words)}** _({escape(tag)})_")
+    return " ".join(parts)
 
 
 def render(report: RunReport) -> str:

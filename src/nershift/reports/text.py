@@ -7,7 +7,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from nershift.data.spans import Sentence, Span, overlapping
-from nershift.reports.content import Table, example_lines, headline, tables
+from nershift.reports.content import Table, example_lines, headline, pieces, tables
 from nershift.reports.model import RunReport
 
 _COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "red")
@@ -29,18 +29,14 @@ def coloured(sentence: Sentence, marks: dict[Span, str] | None = None) -> Text:
     if overlapping(sentence.spans):
         return Text("\n").join(coloured(layer, marks) for layer in sentence.layers())
     text = Text()
-    at = 0
-    for span in (*sentence.spans, None):
-        plain = sentence.tokens[at : span.start if span else len(sentence)]
-        if plain:
-            text.append((" " if text else "") + " ".join(plain))
-        if span is not None:
-            colour, mark = colour_of(span.label), (marks or {}).get(span, "")
-            text.append((" [" if text else "[") + " ".join(sentence.tokens[span.start : span.end]), f"bold {colour}")
-            text.append(f" {span.label}", f"italic {colour}")
-            text.append(f" ✗ {mark}" if mark else "", "bold red")
-            text.append("]", f"bold {colour}")
-            at = span.end
+    for words, span in pieces(sentence):
+        text.append(" " if text else "")
+        if span is None:
+            text.append(words)
+            continue
+        colour, mark = colour_of(span.label), (marks or {}).get(span, "")
+        text.append(f"[{words}", f"bold {colour}").append(f" {span.label}", f"italic {colour}")
+        text.append(f" ✗ {mark}" if mark else "", "bold red").append("]", f"bold {colour}")
     return text
 
 
