@@ -25,11 +25,10 @@ import torch
 from common import Row, report, time_rivals
 from torch import Tensor, nn
 
-from nershift.methods.metacross.batched_adaptation.adapter import trained
 from nershift.methods.metacross.batched_adaptation.layout import Layout
-from nershift.methods.metacross.batched_adaptation.step_rule import StepRule
-from nershift.methods.metacross.batched_adaptation.tasks import PerTaskUpdate
-from nershift.methods.metacross.token_loss import mean_and_max
+from nershift.methods.metacross.batched_adaptation.per_task_update import PerTaskUpdate
+from nershift.methods.metacross.inner_update import StepRule, trained_parameters
+from nershift.methods.metacross.token_classifier import mean_and_max
 
 T = TypeVar("T")
 K, TAGS, TASKS, STEPS = 2, 9, 32, 2
@@ -87,7 +86,7 @@ class Data:
 
     def loop(self, rule: StepRule) -> Tensor:
         """Scores of the first sentences, one by one."""
-        parameters, out = trained(self.model), []
+        parameters, out = trained_parameters(self.model), []
         for i in range(self.sizes.in_loop):
             part = slice(i * K, (i + 1) * K)
             before = self._step(rule, parameters, part, 1)
@@ -111,22 +110,22 @@ class Data:
     def batched(self, rule: StepRule, group: int) -> Tensor:
         out = []
         for start in range(0, len(self.query), group):
-            with PerTaskUpdate(self.model, rule) as ghost:
-                query = self._steps(ghost, range(start, min(start + group, len(self.query))), 1)
-                with torch.no_grad(), ghost.reading(query):
+            with PerTaskUpdate(self.model, rule) as update:
+                query = self._steps(update, range(start, min(start + group, len(self.query))), 1)
+                with torch.no_grad(), update.applied(query):
                     out.append(self.model(self.query[start : start + group]))
         return torch.cat(out)
 
-    def _steps(self, ghost: PerTaskUpdate, tasks: range, steps: int) -> Layout:
+    def _steps(self, update: PerTaskUpdate, tasks: range, steps: int) -> Layout:
         rows = slice(tasks[0] * K, (tasks[-1] + 1) * K)
         members = [range(K * t, K * t + K) for t in range(len(tasks))]
         layout = Layout([1] * (K * len(tasks)), members, self.device)
         for _ in range(steps):
-            ghost.step(lambda: self.model.losses(self.support[rows], self.tags[rows]).sum(), layout)
-        return Layout([1] * len(tasks), [[t] for t in range(len(tasks))], self.device)
+            update.step(lambda: self.model.losses(self.support[rows], self.tags[rows]).sum(), layout)
+        return Layout.one_each([1] * len(tasks), self.device)
 
     def meta_loop(self, rule: StepRule, tasks: int) -> list[Tensor]:
-        parameters = trained(self.model)
+        parameters = trained_parameters(self.model)
         totals = [torch.zeros_like(p) for p in parameters]
         for i in range(tasks):
             before = self._step(rule, parameters, slice(i * K, (i + 1) * K), STEPS)
@@ -141,13 +140,13 @@ class Data:
         self.model.zero_grad()
         for start in range(0, tasks, group):
             chosen = range(start, min(start + group, tasks))
-            with PerTaskUpdate(self.model, rule) as ghost:
-                query = self._steps(ghost, chosen, STEPS)
-                with ghost.reading(query):
+            with PerTaskUpdate(self.model, rule) as update:
+                query = self._steps(update, chosen, STEPS)
+                with update.applied(query):
                     rows = slice(chosen[0], chosen[-1] + 1)
                     loss = self.model.losses(self.query[rows], self.query_tags[rows]).sum()
             loss.backward()
-        return [p.grad for p in trained(self.model) if p.grad is not None]
+        return [p.grad for p in trained_parameters(self.model) if p.grad is not None]
 
 
 def main() -> None:

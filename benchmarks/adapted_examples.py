@@ -12,15 +12,15 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from nershift import Sentence, Tagger
 from nershift.data.formats import read_sentences
 from nershift.errors import CheckpointError
-from nershift.methods.metacross.support import Neighbour, Support
+from nershift.methods.adapter import Neighbour, load_adapter
 from nershift.model_store import load_model
 from nershift.run import Run
-from nershift.tagger.adaptive import cases, neighbours
 
 
 def marked(sentence: Sentence) -> str:
@@ -47,9 +47,9 @@ def types(sentence: Sentence) -> set[str]:
 
 def retrieved(tagger: Tagger, gold: Sequence[Sentence], limit: int) -> str:
     """Table 1: test sentences with entities beside what was found for them."""
-    assert tagger.support is not None
     asked = [s for s in gold if s.spans and 5 <= len(s) <= 30]
-    found = list(zip(asked, neighbours(tagger.model, tagger.support, asked), strict=True))
+    assert tagger.adapter is not None
+    found = list(zip(asked, tagger.adapter.neighbours(tagger.model, asked), strict=True))
     alike = [(s, rows) for s, rows in found if any(types(s) & types(n.sentence) for n in rows)]
     share = len(alike) / max(1, len(found))
     best = sorted(alike, key=lambda pair: -min(n.similarity for n in pair[1]))[:limit]
@@ -57,18 +57,40 @@ def retrieved(tagger: Tagger, gold: Sequence[Sentence], limit: int) -> str:
     return head + "\n".join(table("retrieved", [("test", s), *near(rows)]) for s, rows in best)
 
 
+@dataclass(frozen=True)
+class Case:
+    """A sentence whose entities adaptation changed."""
+
+    gold: Sentence
+    before: Sentence
+    after: Sentence
+
+    @property
+    def outcome(self) -> str:
+        if self.after.spans == self.gold.spans:
+            return "put right"
+        return "put wrong" if self.before.spans == self.gold.spans else "still wrong"
+
+
+def cases(tagger: Tagger, gold: Sequence[Sentence]) -> list[Case]:
+    """Every sentence that adaptation tags otherwise, in order."""
+    tagged = zip(gold, tagger.tag_sentences(gold), tagger.adapt_sentences(gold), strict=True)
+    return [Case(*row) for row in tagged if row[1].spans != row[2].spans]
+
+
 def changed(tagger: Tagger, gold: Sequence[Sentence], limit: int) -> str:
     """Table 5: what adaptation put right, then what it put wrong, then the rest."""
-    assert tagger.support is not None
-    found = cases(tagger.model, tagger.key, tagger.support, gold)
+    found = cases(tagger, gold)
     counts = Counter(case.outcome for case in found)
     order = ("put right", "put wrong", "still wrong")
     each = max(1, limit // len(order))
     shown = [c for outcome in order for c in [c for c in found if c.outcome == outcome][:each]]
-    told = ", ".join(f"{counts[outcome]} {outcome}" for outcome in order)
-    head = f"Adaptation tags {len(found)} of {len(gold)} sentences otherwise: {told}.\n\n"
+    outcomes = ", ".join(f"{counts[outcome]} {outcome}" for outcome in order)
+    head = f"Adaptation tags {len(found)} of {len(gold)} sentences otherwise: {outcomes}.\n\n"
     return head + "\n".join(
-        table(c.outcome, [("gold", c.gold), ("before", c.before), ("after", c.after), *near(c.neighbours)])
+        table(
+            c.outcome, [("gold", c.gold), ("before", c.before), ("after", c.after), *near(tagger.neighbours(c.gold)[0])]
+        )
         for c in shown
     )
 
@@ -76,11 +98,11 @@ def changed(tagger: Tagger, gold: Sequence[Sentence], limit: int) -> str:
 def load(folder: Path) -> Tagger:
     """A run's tagger, or that of a pre-training, whose one head reads the target too."""
     model, meta = load_model(folder)
-    support = Support.load(folder)
-    if support is None:
+    adapter = load_adapter(folder)
+    if adapter is None:
         raise CheckpointError("keeps no sentences to adapt to", place=str(folder))
     ((key, _),) = model.named_heads()
-    return Tagger(model, meta, key, support)
+    return Tagger(model, meta, key, adapter)
 
 
 def main() -> None:

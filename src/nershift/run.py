@@ -19,20 +19,19 @@ from nershift.data.raw import RawText
 from nershift.data.spans import Sentence
 from nershift.encoders.base import ENCODERS
 from nershift.errors import CheckpointError, ConfigError, SetupError, nearest
-from nershift.evaluation.metrics import score, sentence_counts
+from nershift.evaluation.metrics import score, sentence_counts, share_changed
 from nershift.evaluation.predictions import write_predictions
 from nershift.evaluation.stats import bootstrap_f1
 from nershift.heads.base import HEADS
 from nershift.methods import METHODS
+from nershift.methods.adapter import load_adapter
 from nershift.methods.base import Method, Setup
-from nershift.methods.metacross.support import Support
 from nershift.model import TaggingModel
 from nershift.model_store import load_model, save_model
 from nershift.reports.run import write_report
 from nershift.run_folder import Run, open_folder
 from nershift.run_notes import averaged, beginning, idle, leaks, origin_of, unused
 from nershift.storage import write_text
-from nershift.tagger.adaptive import share_changed
 from nershift.tagger.calibration import before_and_after
 from nershift.tagger.tagger import Tagger
 from nershift.training.logger import TrainLogger
@@ -159,9 +158,9 @@ def transfer(
         if processes.main:
             task.save_artifacts(model, folder)
         model = task.finish(model)
-        support = task.support(model, Support.load(Path(start)) if start is not None else None)
+        adapter = task.adapter(model, load_adapter(Path(start)) if start is not None else None)
         meta = {"method": cls.name, "preset": settings.preset, "seed": settings.seed, "target": target.name}
-        tagger = Tagger(model, meta, support=support)
+        tagger = Tagger(model, meta, adapter=adapter)
         if processes.main:
             origin = origin_of(Path(start)) if start is not None else {}
             told: dict[str, Any] = {"start": origin or None, "phases": stages}
@@ -269,8 +268,8 @@ def pretrain(
         with TrainLogger(folder, quiet=quiet, tensorboard=settings.tensorboard, main=processes.main) as logger:
             model = _run(stage, task.pretrain, folder, processes, logger, stages)
         if processes.main:
-            if (support := task.support(model)) is not None:
-                support.save(folder)
+            if (adapter := task.adapter(model)) is not None:
+                adapter.save(folder)
             told = {"preset": settings.preset, "seed": settings.seed, "phases": stages}
             save_model(folder, model, {"method": cls.name} | told)
             shutil.rmtree(folder / "state", ignore_errors=True)
@@ -393,14 +392,14 @@ def _write_results(
     for name in ("dev", "test"):
         if gold := splits.get(name):
             pred, raw = tagger.tag_twice(gold, batch_size)
-            if tagger.support is not None:
+            if tagger.adapter is not None:
                 plain, pred = pred, tagger.adapt_sentences(gold)
                 metrics[f"{name}_adaptation"] = {
                     "f1_before": score(gold, plain).f1,
                     "tokens_changed": share_changed(plain, pred),
-                    "rate": tagger.support.settings.rule.rate,
+                    **tagger.adapter.measures(),
                 }
-            plainly = raw if tagger.support is None else None
+            plainly = raw if tagger.adapter is None else None
             metrics["calibration"][name] = before_and_after(gold, plainly, pred)
             interval = bootstrap_f1(sentence_counts(gold, pred))
             metrics[name] = score(gold, pred).to_dict() | {"interval": [interval.low, interval.high]}

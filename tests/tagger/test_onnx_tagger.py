@@ -18,7 +18,7 @@ from nershift.data.spans import Sentence
 from nershift.encoders.recurrent import RecurrentEncoder
 from nershift.errors import CheckpointError, MissingExtraError, SetupError
 from nershift.methods.crosslm.lm_features import LMFeatureEncoder
-from nershift.methods.metacross.support import Support
+from nershift.methods.metacross.support import SupportIndex
 from nershift.tagger.onnx.export import export_onnx
 from nershift.tagger.onnx.tagger import OnnxTagger, is_exported
 from nershift.tagger.tagger import Tagger
@@ -87,7 +87,7 @@ def test_parts_without_an_onnx_form(make_corpus: MakeCorpus, tmp_path: Path, tag
     encoder, lm = (random_encoder(recurrent_settings(), rows) for _ in range(2))
     assert isinstance(encoder, RecurrentEncoder)
     assert isinstance(lm, RecurrentEncoder)
-    adaptive = Tagger(tagger.model, support=object.__new__(Support))
+    adaptive = Tagger(tagger.model, adapter=object.__new__(SupportIndex))
     cases = {
         "reads its own answers": random_tagger(encoder, "label-aware"),
         "a language model": random_tagger(LMFeatureEncoder.over(encoder, lm)),

@@ -168,6 +168,20 @@ def token_scores(gold: Sequence[Sentence], pred: Predicted) -> Scores:
     return _scores(correct, predicted, support, len(gold))
 
 
+def share_changed(before: Sequence[Sentence], after: Sequence[Sentence]) -> float:
+    """Share of tokens whose labels (types of entities, and which of them start there) differ."""
+    pairs = [pair for a, b in zip(before, after, strict=True) for pair in zip(_labels(a), _labels(b), strict=True)]
+    return sum(x != y for x, y in pairs) / len(pairs) if pairs else 0.0
+
+
+def _labels(sentence: Sentence) -> list[set[tuple[str, bool]]]:
+    labels: list[set[tuple[str, bool]]] = [set() for _ in sentence.tokens]
+    for span in sentence.spans:
+        for i in range(span.start, span.end):
+            labels[i].add((span.label, i == span.start))
+    return labels
+
+
 def sentence_counts(gold: Sequence[Sentence], pred: Predicted) -> NDArray[np.int64]:
     """Correct, predicted and gold spans of each sentence ([N, 3]): all that interval and test need."""
     rows = [

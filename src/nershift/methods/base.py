@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from nershift.config import Config, TrainConfig
 from nershift.data.corpus import Corpus
@@ -16,14 +16,12 @@ from nershift.encoders.base import make_encoder
 from nershift.errors import ConfigError, SetupError
 from nershift.heads.base import Head, make_head
 from nershift.heads.initialise import carry_rows, is_all_rows
+from nershift.methods.adapter import SentenceAdapter
 from nershift.model import TaggingModel
 from nershift.registry import Registry
 from nershift.training.sampler import BatchSampler
 from nershift.training.seeding import seed_torch
 from nershift.training.stage import MixedStage, TrainingStage
-
-if TYPE_CHECKING:
-    from nershift.methods.metacross.support import Support
 
 TARGET = "target"  # the key of the target's head
 METHODS = Registry["type[Method]"]("method", "nershift.methods", "nershift.methods")
@@ -175,8 +173,8 @@ class Method:
     def save_artifacts(self, model: TaggingModel, folder: Path) -> None:
         """Write further files into the run's folder, from the trained model that :meth:`finish` also gets."""
 
-    def support(self, model: TaggingModel, kept: Support | None = None) -> Support | None:
-        """Labelled sentences that the tagger adapts to; ``kept`` are those of the folder a run started from."""
+    def adapter(self, model: TaggingModel, kept: SentenceAdapter | None = None) -> SentenceAdapter | None:
+        """What adapts the tagger to each sentence; ``kept`` is that of the folder which the run started from."""
         return None
 
     # -- parts that methods share ------------------------------------------------------------------------

@@ -9,16 +9,15 @@ from nershift.model import TaggingModel
 from nershift.training.stage import TrainingStage
 
 
-class ZeroShot(Method):
-    """A method without target labels: the head of the sources tags the target."""
+class SharedHead(Method):
+    """A method with one head for all sources, which knows every type of the target."""
 
     min_sources = 1
-    uses_target_labels = False
 
     def check(self) -> None:
         super().check()
         if self.setup.pretrained:
-            return  # `finish` checks the heads of the folder
+            return  # ZeroShot.finish checks the heads of the folder
         if not self.homogeneous:
             spaces = "; ".join(f"{c.name}: {', '.join(c.types)}" for c in self.setup.sources)
             raise SetupError(
@@ -39,6 +38,12 @@ class ZeroShot(Method):
                 expected=f"types among those of the sources: {', '.join(known)}",
                 fix="rename them with a label map, or use a method that trains on the target",
             )
+
+
+class ZeroShot(SharedHead):
+    """A method without target labels: the head of the sources tags the target."""
+
+    uses_target_labels = False
 
     def finish(self, model: TaggingModel) -> TaggingModel:
         heads = [d for _, d in model.named_heads()]

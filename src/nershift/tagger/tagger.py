@@ -9,10 +9,9 @@ from typing import Any, overload
 from nershift.backend.device import find_device
 from nershift.data.spans import Sentence
 from nershift.errors import CheckpointError
-from nershift.methods.metacross.support import Neighbour, Support
+from nershift.methods.adapter import Neighbour, SentenceAdapter, load_adapter
 from nershift.model import TaggingModel
 from nershift.model_store import load_model, save_model
-from nershift.tagger.adaptive import adapt_sentences, neighbours
 from nershift.tagger.calibration import Calibration, calibrate, tag_twice
 from nershift.tagger.entities import Entity, ReadsTexts, place_entities, split_texts
 
@@ -38,10 +37,10 @@ class Tagger(ReadsTexts):
         model: TaggingModel,
         meta: dict[str, Any] | None = None,
         key: str = TARGET,
-        support: Support | None = None,
+        adapter: SentenceAdapter | None = None,
     ) -> None:
         self.model, self.meta, self.key = model.eval(), dict(meta or {}), key
-        self.support = support  # labelled sentences to adapt to, where the method keeps some
+        self.adapter = adapter  # for :meth:`adaptive`, if the method has one
         self.folder: Path | None = None  # where it was loaded from
 
     @property
@@ -60,7 +59,7 @@ class Tagger(ReadsTexts):
                 expected="the folder of a run that was trained for a target",
                 fix=f"adapt it first: nershift adapt --from {folder} --target CORPUS --out DIR",
             )
-        tagger = cls(model.to(where), meta, support=Support.load(Path(folder)))
+        tagger = cls(model.to(where), meta, adapter=load_adapter(Path(folder)))
         tagger.folder = Path(folder)
         return tagger
 
@@ -80,8 +79,8 @@ class Tagger(ReadsTexts):
         return push(self, repo_id, license=license, **options)
 
     def save(self, folder: str | Path) -> None:
-        if self.support is not None:
-            self.support.save(Path(folder))
+        if self.adapter is not None:
+            self.adapter.save(Path(folder))
         save_model(Path(folder), self.model, self.meta)
 
     def tag_texts(self, texts: Sequence[str], adapt: bool = False) -> list[list[Entity]]:
@@ -133,19 +132,19 @@ class Tagger(ReadsTexts):
 
     def adapt_sentences(self, sentences: Sequence[Sentence]) -> list[Sentence]:
         """:meth:`tag_sentences` with a step on each sentence's nearest labelled ones before it is tagged."""
-        return adapt_sentences(self.model, self.key, self._need_support(), sentences)
+        return self._need_adapter().predict(self.model, self.key, sentences)
 
     def neighbours(self, text: str | Sentence) -> list[list[Neighbour]]:
         """What :meth:`adaptive` learns from before it reads each sentence of the text, nearest first."""
         sentences = split_texts([text])[0] if isinstance(text, str) else [text]
-        return neighbours(self.model, self._need_support(), sentences)
+        return self._need_adapter().neighbours(self.model, sentences)
 
-    def _need_support(self) -> Support:
-        if self.support is None:
+    def _need_adapter(self) -> SentenceAdapter:
+        if self.adapter is None:
             raise CheckpointError(
                 "this tagger keeps no labelled sentences to adapt to",
                 place=f"method '{self.meta.get('method', 'unknown')}'",
                 expected="a tagger of method metacross",
                 fix="tag without adaptation, or train one: nershift transfer --method metacross …",
             )
-        return self.support
+        return self.adapter

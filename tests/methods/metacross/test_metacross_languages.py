@@ -96,8 +96,8 @@ def test_a_dropped_type_is_nowhere_left(make_method: Make, english: Corpus, sett
     method.check()
     stage = method.pretrain()
     assert stage.model.head("shared").space.types == ("LOC", "ORG", "PER")
-    support = stage.sampler.support
-    assert {span.label for s in support.sentences for span in s.spans} == {"LOC", "ORG", "PER"}
+    index = stage.sampler.index
+    assert {span.label for s in index.sentences for span in s.spans} == {"LOC", "ORG", "PER"}
     dutch = next(s for s in stage.sampler.sentences if s.tokens[0] == "Dutch")
     assert [span.label for span in dutch.spans] == ["ORG", "PER"]
     assert {x.label for _, rows in stage.dev for s in rows for x in s.spans} == {"LOC", "ORG", "PER"}

@@ -16,9 +16,10 @@ from nershift.config import merge
 from nershift.data.corpus import Corpus
 from nershift.data.spans import Sentence
 from nershift.errors import CheckpointError, ConfigError, SetupError
+from nershift.evaluation.metrics import share_changed
+from nershift.methods.metacross.support import SupportIndex
 from nershift.run import pretrain, resolve, transfer
 from nershift.run_folder import Run
-from nershift.tagger.adaptive import Case, cases, share_changed
 
 pytest.importorskip("transformers")
 Make = Callable[..., Any]
@@ -44,8 +45,8 @@ def test_a_run_adapts_to_every_test_sentence(
     tagger = run.tagger()
     gold, pred = run.predictions()
     assert [s.spans for s in tagger.adapt_sentences(gold)] == [s.spans for s in pred]
-    assert tagger.support is not None
-    assert tagger.support.settings.rule.kind == {"paper": "adam"}.get(preset, preset)
+    assert isinstance(tagger.adapter, SupportIndex)
+    assert tagger.adapter.options.rule == {"paper": "adam"}.get(preset, preset)
 
 
 @pytest.fixture(scope="module")
@@ -100,21 +101,12 @@ def test_a_tagger_without_support_says_so(make_corpus: MakeCorpus, tiny: dict[st
         run.tagger().adaptive("Ada flew .")
 
 
-def test_cases_are_what_adaptation_changed(run: Run) -> None:
-    tagger = run.tagger()
+def test_a_run_says_what_adaptation_changed(run: Run) -> None:
     gold, after = run.predictions()
-    before = tagger.tag_sentences(gold)
-    assert tagger.support is not None
-    found = cases(tagger.model, tagger.key, tagger.support, gold)
-    assert [(c.before.spans, c.after.spans) for c in found] == [
-        (a.spans, b.spans) for a, b in zip(before, after, strict=True) if a.spans != b.spans
-    ]
-    assert all(len(c.neighbours) == 2 for c in found)
-    assert (share_changed(before, after) > 0) == bool(found)
-    right, wrong = (Sentence.of(["Ada", "left"], spans) for spans in ([(0, 1, "person")], []))
-    assert Case(right, wrong, right, ()).outcome == "put right"
-    assert Case(right, right, wrong, ()).outcome == "put wrong"
-    assert share_changed([right], [wrong]) == 0.5
+    before = run.tagger().tag_sentences(gold)
+    changed = share_changed(before, after)
+    assert run.metrics["test_adaptation"]["tokens_changed"] == changed
+    assert (changed > 0) == any(a.spans != b.spans for a, b in zip(before, after, strict=True))
 
 
 def test_the_rate_is_chosen_on_the_dev_splits_of_the_sources(
@@ -123,9 +115,9 @@ def test_the_rate_is_chosen_on_the_dev_splits_of_the_sources(
     settings["options"] |= {"rule": "sgd", "adapt_rates": [1000.0, 1e-6]}  # the first ruins the model
     settings["pretrain"] |= {"max_steps": 30, "epochs": 30}
     done = transfer("metacross", target, [source], out=tmp_path / "r", config=settings, quiet=True, report=False)
-    support = done.tagger().support
-    assert support is not None
-    assert support.settings.rule.rate == 1e-6
+    adapter = done.tagger().adapter
+    assert adapter is not None
+    assert adapter.measures() == {"rate": 1e-6}
     blind = Corpus("blind", {"train": source.train})
     with pytest.raises(SetupError, match="no dev split"):
         transfer("metacross", target, [blind], out=tmp_path / "b", config=settings, quiet=True, report=False)
@@ -190,17 +182,17 @@ def test_types_that_the_target_lacks_need_a_rule(
     keep = merge(settings, {"options": {"labels": {"place": "place"}, "adapt": False}})
     run = transfer("metacross", target, [source], out=tmp_path / "k", config=keep, quiet=True, report=False)
     assert run.tagger().types == ("person", "place")
-    assert run.tagger().support is None
+    assert run.tagger().adapter is None
 
 
 @pytest.mark.parametrize(
     ("over", "found"),
     [
         ({"encoder": {"kind": "recurrent"}}, "recurrent encoder"),
-        ({"head": {"kind": "crf"}}, "crf decoder"),
+        ({"head": {"kind": "crf"}}, "crf head"),
         ({"options": {"mask_rate": 1.5}}, "1.5"),
         ({"options": {"neighbours": 0}}, "found 0"),
-        ({"options": {"decay": 0.1}}, "no decay"),
+        ({"options": {"weight_decay": 0.1}}, "no weight decay"),
         (
             {"options": {"vectors": "words"}, "encoder": {"transformer": {"freeze_embeddings": False}}},
             "training changes",

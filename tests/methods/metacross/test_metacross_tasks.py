@@ -44,7 +44,7 @@ def test_every_sentence_is_a_task_of_its_nearest_others(
 ) -> None:
     stage = phase_of(make_method, source, settings, neighbours=3)
     sampler = stage.sampler
-    texts = [s.tokens for s in sampler.support.sentences]
+    texts = [s.tokens for s in sampler.index.sentences]
     assert len(set(texts)) == len(texts) < len(source.train)  # the corpus repeats itself, the index does not
     for i, sentence in enumerate(sampler.sentences):
         found = sampler.neighbours(i)
@@ -130,7 +130,7 @@ def test_what_is_masked(make_method: Make, source: Corpus, settings: dict[str, A
         assert a.at == b.at == plain.at  # masks change no position
         several += sum(row.count(hidden) for row in a.ids) - sum(row.count(hidden) for row in b.ids)
     assert several > 0
-    support = word.sampler.support.sentences[0]
+    support = word.sampler.index.sentences[0]
     assert first.sampler.masked(0, "support", 0).ids == first.model.encoder.prepare(support.tokens).ids
     assert hidden in word.sampler.masked(0, "support", 0).ids[0]
 

@@ -9,8 +9,8 @@ from torch import nn
 from nershift.config import TrainConfig
 from nershift.data.labels import LabelSpace
 from nershift.heads.softmax import SoftmaxHead
-from nershift.methods.metacross.batched_adaptation.step_rule import StepRule
-from nershift.methods.metacross.token_loss import mean_and_max, token_losses
+from nershift.methods.metacross.inner_update import StepRule
+from nershift.methods.metacross.token_classifier import mean_and_max, token_losses
 from nershift.training.optim import BertAdam, make_optimizer
 
 RULES = [
@@ -18,7 +18,7 @@ RULES = [
     StepRule("sgd", 0.1, clip=0.5),
     StepRule("adam", 0.01),
     StepRule("adam", 0.01, clip=0.5),
-    StepRule("released", 0.01, clip=0.5, decay=0.1),
+    StepRule("released", 0.01, clip=0.5, weight_decay=0.1),
 ]
 
 
@@ -33,7 +33,7 @@ def test_the_formula_takes_the_optimisers_steps(rule: StepRule) -> None:
         p.grad = grad.clone()
         rule.clip_tensors([p.grad])
         optimizer.step()
-    clipped = [g * rule.scale((g * g).sum()) for g in grads]
+    clipped = [g * rule.clip_scale((g * g).sum()) for g in grads]
     torch.testing.assert_close(weight + rule.change(clipped, weight), p.detach(), rtol=1e-6, atol=1e-9)
 
 

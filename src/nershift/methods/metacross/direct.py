@@ -1,10 +1,9 @@
-"""Direct transfer: a token classifier on a multilingual encoder, trained on the source language alone."""
+"""Direct transfer (Base Model): a token classifier on a multilingual encoder, trained on the source language alone."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -12,13 +11,14 @@ from torch import Tensor
 
 from nershift.config import merge
 from nershift.errors import ConfigError, SetupError
-from nershift.methods.base import Method, Setup, register
-from nershift.methods.metacross.batched_adaptation.adapter import sentence_losses
-from nershift.methods.source_only import ZeroShot
+from nershift.methods.base import Setup, register
+from nershift.methods.metacross.options import DirectOptions
+from nershift.methods.metacross.token_classifier import sentence_losses
+from nershift.methods.source_only import SharedHead, ZeroShot
 from nershift.model import Batch, TaggingModel
 from nershift.training.stage import MixedStage, TrainingStage
 
-# Implementation Details of the MetaCross paper. The number of epochs on target data is that of the released code.
+# From the paper's Implementation Details. It gives no number of epochs on target data: 10 is the released code's.
 _TRAINING: dict[str, Any] = {
     "optimizer": "adam",
     "lr": 3e-5,
@@ -43,7 +43,7 @@ PAPER: dict[str, Any] = {
     "pretrain": {**_TRAINING, "epochs": 1000, "max_steps": 3000},
     "train": {**_TRAINING, "epochs": 10},
 }
-# What the released code did otherwise, as far as it can matter: its Adam, its schedule, and one more frozen layer.
+# Where the released code differs in a way that can matter: its Adam, its schedule, and one more frozen layer.
 _RELEASED_TRAINING = {"optimizer": "bertadam", "schedule": "linear", "warmup": 0.1}
 RELEASED: dict[str, Any] = merge(
     PAPER,
@@ -56,7 +56,7 @@ RELEASED: dict[str, Any] = merge(
 
 
 class TokenStage(MixedStage):
-    """Mean over sentences of the mean loss of their tokens (eq. 3)."""
+    """The mean of eq. 3 over the sentences of a batch."""
 
     recordable = True
 
@@ -64,15 +64,8 @@ class TokenStage(MixedStage):
         return torch.stack([sentence_losses(self.model, batch).mean() for batch in batches.values()]).sum()
 
 
-@dataclass(frozen=True)
-class DirectOptions:
-    labels: dict[str, str] = field(default_factory=dict)  # rename types of the sources; MISC: O drops MISC
-
-
-class TokenMethod(ZeroShot):
-    """What direct transfer and MetaCross share: the classifier, and an explicit rule for types the target lacks."""
-
-    min_sources = 1
+class TokenMethod(SharedHead):
+    """What direct transfer and MetaCross share: the classifier, and a rule for types that the target lacks."""
 
     def __init__(self, setup: Setup) -> None:
         labels = setup.options.labels
@@ -83,16 +76,16 @@ class TokenMethod(ZeroShot):
         super().check()
         encoder, head = self.config.encoder, self.config.head
         if encoder.kind != "transformer" or encoder.chars.use or head.kind != "softmax":
-            found = f"a {encoder.kind} encoder{' with characters' * encoder.chars.use}, a {head.kind} decoder"
+            found = f"a {encoder.kind} encoder{' with characters' * encoder.chars.use}, a {head.kind} head"
             raise ConfigError(
                 f"method '{self.name}' was given {found}",
-                place="encoder, decoder",
+                place="encoder, head",
                 expected="encoder.kind=transformer, encoder.chars.use=false, head.kind=softmax",
             )
         if self.setup.target is None or self.setup.pretrained:
             return
-        has, kept = self.target_space.types, set(self.options.labels.values())
-        extra = sorted({t for c in self.setup.sources for t in c.types if t not in has and t not in kept})
+        known = {*self.target_space.types, *self.options.labels.values()}
+        extra = sorted({t for c in self.setup.sources for t in c.types if t not in known})
         if extra:
             raise SetupError(
                 f"the sources have types that the target lacks: {', '.join(extra)}",
@@ -106,10 +99,9 @@ class TokenMethod(ZeroShot):
         return TokenStage(plain.name, plain.model, plain.config, plain.samplers, plain.seed, plain.dev)
 
 
-@register("direct")
-class Direct(TokenMethod):
-    summary = "a multilingual encoder trained on the source language, used on the target as it is (no target labels)"
-    paper = "MetaCross, Base Model"
+class DirectTraining(TokenMethod):
+    """Supervised training on the sources."""
+
     presets = {"paper": PAPER, "released": RELEASED}  # noqa: RUF012 - as declared in Method
     Options = DirectOptions
 
@@ -119,14 +111,16 @@ class Direct(TokenMethod):
         return TokenStage("pretrain", model, config, samplers, self.config.seed, self.source_dev())
 
 
+@register("direct")
+class Direct(DirectTraining, ZeroShot):
+    summary = "a multilingual encoder trained on the source language, used on the target as it is (no target labels)"
+    paper = "MetaCross, Base Model"
+
+
 @register("direct-few")
-class DirectFew(Direct):
+class DirectFew(DirectTraining):
     summary = "direct, then fine-tuned on the labelled target sentences"
     paper = "MetaCross, Discussion (Base Model)"
-    uses_target_labels = True
 
     def train(self, start: TaggingModel | None) -> TrainingStage:
         return self.target_stage(start)
-
-    def finish(self, model: TaggingModel) -> TaggingModel:
-        return Method.finish(self, model)

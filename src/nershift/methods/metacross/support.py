@@ -1,138 +1,134 @@
-"""The labelled sentences a tagger can look up: an index by sentence vector, and how to adapt to what it finds."""
+"""Retrieval (eqs. 4-6): the labelled source sentences by their vectors, and a tagger's adaptation to what it finds."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from nershift.config import build, to_dict
 from nershift.data.spans import Sentence
-from nershift.encoders.transformer import TransformerEncoder
 from nershift.errors import CheckpointError
-from nershift.methods.metacross.batched_adaptation.adapter import Precision
-from nershift.methods.metacross.batched_adaptation.step_rule import StepRule
-from nershift.methods.metacross.sentence_vectors import Pooling, SentenceVectors
+from nershift.methods.adapter import Neighbour, SentenceAdapter, register
+from nershift.methods.metacross.adaptation import Adaptation
+from nershift.methods.metacross.options import MetaCrossOptions
+from nershift.methods.metacross.sentence_vectors import SentenceVectors
 from nershift.model import TaggingModel
 from nershift.sampling.retrieval import distinct, top_k, unit
-from nershift.storage import load_tensors, save_tensors, write_text
+from nershift.storage import load_tensors, save_tensors
 
-_FILE, _ENCODER = "support.json", "support-encoder"
-
-
-@dataclass(frozen=True)
-class SupportSettings:
-    """How many neighbours, by which vectors, and the step taken on them."""
-
-    neighbours: int = 2  # K
-    pooling: Pooling = "cls"
-    centre: bool = False  # take the mean vector away before comparing
-    rule: StepRule = field(default_factory=StepRule)
-    memory: float = 2.0  # GiB for adapting many sentences at once
-    precision: Precision = "fp32"  # of the step and of tagging after it
+_TENSORS, _ENCODER = "support.safetensors", "support-encoder"
 
 
-@dataclass(frozen=True)
-class Neighbour:
-    """A labelled sentence and its cosine with the one it was retrieved for."""
-
-    sentence: Sentence
-    similarity: float
-
-    def to_dict(self) -> dict[str, Any]:
-        entities = [{"text": self.sentence.mention(s), "label": s.label} for s in self.sentence.spans]
-        return {"text": " ".join(self.sentence.tokens), "entities": entities, "similarity": self.similarity}
-
-
-class Support:
-    """Distinct sentences with their unit vectors.
+@register("metacross")
+class SupportIndex(SentenceAdapter):
+    """Distinct labelled sentences with their unit vectors.
 
     Args:
-        vectors: what makes the vectors; None: the input embeddings of the tagger's own encoder.
-        index: unit vectors, [n, H]; made here if not given.
-        own_table: ``vectors`` are those of the tagger's own encoder, so that they need not be saved.
+        vectors: computes the vectors of queries; None: the input embeddings of the tagger's own encoder do.
+        index: unit vectors of the sentences, [n, H].
+        centre: what was subtracted before their norms were made 1.
     """
 
     def __init__(
         self,
         sentences: Sequence[Sentence],
-        settings: SupportSettings,
+        options: MetaCrossOptions,
         vectors: SentenceVectors | None,
-        index: Tensor | None = None,
+        index: Tensor,
         centre: Tensor | None = None,
-        own_table: bool = False,
     ) -> None:
-        self.settings, self.centre = settings, centre
-        self.vectors = None if own_table else vectors
-        self.sentences = list(sentences)
-        if index is None:
-            kept = [s for s in sentences if len(s)]
-            self.sentences = [kept[i] for i in distinct(s.tokens for s in kept)[0]]
-            assert vectors is not None
-            raw = vectors([s.tokens for s in self.sentences])
-            self.centre = raw.mean(0) if settings.centre else None
-            index = unit(raw, self.centre)
-        self.index = index
+        self.sentences, self.options, self.vectors = list(sentences), options, vectors
+        self.index, self.centre = index, centre
+
+    @classmethod
+    def of(
+        cls, sentences: Sequence[Sentence], options: MetaCrossOptions, vectors: SentenceVectors, own_table: bool
+    ) -> SupportIndex:
+        """Index sentences. With ``own_table``, ``vectors`` are the tagger's own embeddings: no need to save them."""
+        labelled = [s for s in sentences if len(s)]
+        labelled = [labelled[i] for i in distinct(s.tokens for s in labelled)[0]]
+        raw = vectors([s.tokens for s in labelled])  # eq. 5
+        centre = raw.mean(0) if options.centre else None
+        return cls(labelled, options, None if own_table else vectors, unit(raw, centre), centre)
 
     def search(self, sentences: Sequence[Sentence], model: TaggingModel) -> tuple[Tensor, Tensor]:
-        """Numbers and similarities of the neighbours of each sentence, [n, K]."""
-        maker = self.vectors or own_vectors(model)
-        vectors = unit(maker.to(model.device)([s.tokens for s in sentences]), self.centre)
-        return top_k(vectors.to(model.device), self.index, self.settings.neighbours)
+        """Numbers and similarities of the K neighbours of each sentence, [n, K]."""
+        vectors = (self.vectors or SentenceVectors.of_words(model)).to(model.device)
+        queries = unit(vectors([s.tokens for s in sentences]), self.centre)
+        return top_k(queries.to(model.device), self.index, self.options.neighbours)  # eq. 6
 
     def tasks(self, device: torch.device | str = "cpu") -> list[list[int]]:
         """The neighbours of each indexed sentence among the others (eq. 4), computed on ``device``."""
         vectors, own = self.index.to(device), torch.arange(len(self.sentences), device=device)
-        return top_k(vectors, vectors, self.settings.neighbours, own)[0].tolist()
+        return top_k(vectors, vectors, self.options.neighbours, own)[0].tolist()
 
-    def save(self, folder: Path) -> None:
-        rows = [{"tokens": s.tokens, "spans": [(x.start, x.end, x.label) for x in s.spans]} for s in self.sentences]
+    def predict(self, model: TaggingModel, key: str, sentences: Sequence[Sentence]) -> list[Sentence]:
+        if not sentences:
+            return []
+        tasks = self.search(sentences, model)[0].tolist()
+        return Adaptation(model, key, self.options).predict(sentences, self.sentences, tasks)
+
+    def neighbours(self, model: TaggingModel, sentences: Sequence[Sentence]) -> list[list[Neighbour]]:
+        if not sentences:
+            return []
+        rows, similarities = (x.tolist() for x in self.search(sentences, model))
+        return [
+            [Neighbour(self.sentences[i], similarity) for i, similarity in zip(*pair, strict=True)]
+            for pair in zip(rows, similarities, strict=True)
+        ]
+
+    def measures(self) -> dict[str, Any]:
+        return {"rate": self.options.adapt_rate}
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "options": to_dict(self.options),
+            "own_table": self.vectors is None,
+            "sentences": [
+                {"tokens": s.tokens, "spans": [(x.start, x.end, x.label) for x in s.spans]} for s in self.sentences
+            ],
+        }
+
+    def save_files(self, folder: Path) -> None:
         if self.vectors is not None:
             self.vectors.save(folder / _ENCODER)
         tensors = {"index": self.index} | ({} if self.centre is None else {"centre": self.centre})
-        save_tensors(folder / "support.safetensors", tensors, {})
-        body: dict[str, Any] = {
-            "settings": asdict(self.settings),
-            "own_table": self.vectors is None,
-            "sentences": rows,
-        }
-        write_text(folder / _FILE, json.dumps(body, ensure_ascii=False))
+        save_tensors(folder / _TENSORS, tensors, {})
 
     @classmethod
-    def load(cls, folder: Path) -> Support | None:
-        """The support of a saved tagger, or None if it has none."""
-        path = folder / _FILE
-        if not path.exists():
-            return None
-        tensors, _ = load_tensors(folder / "support.safetensors")
-        try:
-            body = json.loads(path.read_text(encoding="utf-8"))
-            given = dict(body["settings"])
-            settings = SupportSettings(**{**given, "rule": StepRule(**given["rule"])})
-            sentences = [Sentence.of(r["tokens"], [tuple(x) for x in r["spans"]]) for r in body["sentences"]]
-            index, own = tensors["index"], body["own_table"]
-        except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(
-                f"something is missing or wrong ({type(error).__name__}: {error})",
-                place=str(path),
-                expected="what nershift wrote there",
-                fix="restore it, or train again",
-            ) from None
+    def rebuild(cls, description: Mapping[str, Any], folder: Path) -> SupportIndex:
+        options = _options(description)
+        sentences = [Sentence.of(row["tokens"], [tuple(x) for x in row["spans"]]) for row in description["sentences"]]
+        tensors, _ = load_tensors(folder / _TENSORS)
+        index = tensors["index"]
         if len(index) != len(sentences):
             raise CheckpointError(
                 f"{len(index)} vectors for {len(sentences)} sentences",
-                place=str(path),
-                fix="restore both files",
+                place=str(folder / _TENSORS),
+                fix="restore all files of the folder",
             )
-        vectors = None if own else SentenceVectors.load(str(folder / _ENCODER), settings.pooling)
-        return cls(sentences, settings, vectors, index, tensors.get("centre"))
+        own_table = description["own_table"]
+        vectors = None if own_table else SentenceVectors.load(str(folder / _ENCODER), options.vectors)
+        return cls(sentences, options, vectors, index, tensors.get("centre"))
 
 
-def own_vectors(model: TaggingModel) -> SentenceVectors:
-    """The mean input embedding of the tagger's own encoder."""
-    assert isinstance(model.encoder, TransformerEncoder)
-    return SentenceVectors(model.encoder.model, model.encoder.tokenizer, "words")
+def _options(description: Mapping[str, Any]) -> MetaCrossOptions:
+    if "options" in description:
+        return build(MetaCrossOptions, description["options"], "options")
+    old = description["settings"]  # of folders written before the options were saved whole
+    rule = old["rule"]
+    return MetaCrossOptions(
+        neighbours=old["neighbours"],
+        vectors=old["pooling"],
+        centre=old["centre"],
+        rule=rule["kind"],
+        adapt_rate=rule["rate"],
+        clip=rule["clip"],
+        weight_decay=rule["decay"],
+        memory=old["memory"],
+        adapt_precision=old["precision"],
+    )

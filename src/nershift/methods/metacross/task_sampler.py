@@ -1,113 +1,117 @@
-"""Batches of pseudo tasks: each sentence as a query, its nearest others as supports, entities hidden at random."""
+"""Pseudo tasks (eq. 4): each sentence is a query, its nearest neighbours are its supports, entities are masked."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
-
-import numpy as np
+from typing import Literal
 
 from nershift.data.spans import Sentence
-from nershift.encoders.transformer import Pieces, TransformerEncoder
-from nershift.methods.metacross.batched_adaptation.adapter import windows
-from nershift.methods.metacross.support import Support
-from nershift.model import Batch
+from nershift.encoders.transformer import TransformerEncoder
+from nershift.errors import ConfigError
+from nershift.methods.metacross.batched_adaptation.layout import windows
+from nershift.methods.metacross.options import MetaCrossOptions
+from nershift.methods.metacross.support import SupportIndex
+from nershift.methods.metacross.token_classifier import transformer_of
+from nershift.model import Batch, TaggingModel
 from nershift.sampling.retrieval import distinct
+from nershift.text.subwords import Pieces
 from nershift.training.sampler import BatchSampler
 from nershift.training.seeding import generator
 
-Mask = Literal["word", "first"]
 Kind = Literal["query", "support"]
-
-
-@dataclass(frozen=True)
-class Masking:
-    """``rate`` of the tokens of entities are hidden, anew each epoch."""
-
-    rate: float
-    mask: Mask = "word"  # hide all sub-words of a word, or its first
-    support: bool = True  # mask supports as well as queries
 
 
 @dataclass
 class TaskBatch(Batch):
     """Queries of some tasks, or their supports, task after task."""
 
-    windows: Sequence[int] = ()
+    windows: Sequence[int] = ()  # of each sentence
     number: int = 0  # of the batch
     tasks: Sequence[int] = ()  # which sentences are the queries
-    whole: int = 0  # tasks of the whole batch, other groups and processes included
+    whole: int = 0  # tasks of the whole batch, including other groups and processes
 
 
 class TaskSampler(BatchSampler):
     """Batches of tasks.
 
     Args:
-        support: makes the index, when the model is where it computes.
+        index: makes the index of the sentences, after the model has moved to its device.
     """
 
-    def __init__(self, *args: Any, support: Callable[[], Support], masking: Masking) -> None:
-        super().__init__(*args)
-        self._make, self.masking = support, masking
+    def __init__(
+        self,
+        model: TaggingModel,
+        key: str,
+        sentences: Sequence[Sentence],
+        batch_size: int,
+        seed: int,
+        options: MetaCrossOptions,
+        index: Callable[[], SupportIndex],
+    ) -> None:
+        super().__init__(model, key, sentences, batch_size, seed)
+        self.encoder, self.options, self._make_index = transformer_of(model), options, index
+        if options.mask_rate and self.encoder.tokenizer.mask_token_id is None:
+            raise ConfigError(
+                "the tokenizer has no mask token",
+                place="encoder.transformer.name",
+                fix="use another encoder, or --set options.mask_rate=0",
+            )
         # The index holds the first sentence with each text, in this order.
         self._first, self._of_text = distinct(s.tokens for s in self.sentences)
 
     @cached_property
-    def support(self) -> Support:
-        return self._make()
+    def index(self) -> SupportIndex:
+        return self._make_index()
 
     @cached_property
     def _neighbours(self) -> list[list[int]]:
-        return self.support.tasks(self.model.device)
+        return self.index.tasks(self.model.device)
 
     def neighbours(self, i: int) -> list[int]:
-        """Numbers, in the support, of the sentences that serve sentence ``i``."""
+        """The supports of sentence ``i``, by their numbers in the index."""
         return self._neighbours[self._of_text[i]]
 
     def positions(self, i: int) -> int:
-        """Sub-words of the supports of sentence ``i``."""
+        """Sub-words in the supports of sentence ``i``."""
         return sum(len(w) for j in self.neighbours(i) for w in self._prepared[self._first[j]].ids)
 
     def part(self, number: int, tasks: Sequence[int], whole: int) -> tuple[TaskBatch, TaskBatch]:
         """Queries and supports of some tasks of batch ``number``, which has ``whole`` of them."""
-        rows = [j for i in tasks for j in self.neighbours(i)]
-        more = (number, tasks, whole)
-        return self._batch("query", tasks, *more), self._batch("support", rows, *more)
+        supports = [j for i in tasks for j in self.neighbours(i)]
+        return self._batch("query", tasks, number, tasks, whole), self._batch("support", supports, number, tasks, whole)
 
     def _batch(self, kind: Kind, rows: Sequence[int], number: int, tasks: Sequence[int], whole: int) -> TaskBatch:
-        epoch = number // self.per_epoch
-        ready = [self.masked(epoch, kind, i) for i in rows]
+        pieces = [self.masked(number // self.per_epoch, kind, i) for i in rows]
         at = [self._at(kind, i) for i in rows]
         assert self._tags is not None
-        tags: list[np.ndarray] = [self._tags[i] for i in at]
-        made = self.model.batch(self.key, [self.sentences[i] for i in at], ready, tags)
-        return TaskBatch(**vars(made), windows=windows(ready), number=number, tasks=tasks, whole=whole)
+        batch = self.model.batch(self.key, [self.sentences[i] for i in at], pieces, [self._tags[i] for i in at])
+        return TaskBatch(**vars(batch), windows=windows(pieces), number=number, tasks=tasks, whole=whole)
 
     def _at(self, kind: Kind, i: int) -> int:
+        """Queries are numbered as the sentences are, supports as in the index."""
         return i if kind == "query" else self._first[i]
 
-    def sentence(self, kind: Kind, i: int) -> Sentence:
-        return self.sentences[self._at(kind, i)]
-
     def masked(self, epoch: int, kind: Kind, i: int) -> Pieces:
-        """Features of a sentence in which tokens of entities are hidden at random."""
-        sentence, plain = self.sentence(kind, i), self._prepared[self._at(kind, i)]
+        """Sub-words of a sentence in which tokens of entities are masked at random (Masking on Named Entities)."""
+        sentence, plain = self.sentences[self._at(kind, i)], self._prepared[self._at(kind, i)]
         inside = [at for span in sentence.spans for at in range(span.start, span.end)]
-        if not inside or not self.masking.rate or (kind == "support" and not self.masking.support):
+        options = self.options
+        if not inside or not options.mask_rate or (kind == "support" and not options.mask_support):
             return plain
         rng = generator(self.seed, "mask", epoch, kind, i)
-        hidden = {at for at in inside if rng.random() < self.masking.rate}
-        return hide(self.model.encoder, sentence.tokens, plain, hidden, self.masking.mask == "word")
+        hidden = {at for at in inside if rng.random() < options.mask_rate}
+        return hide(self.encoder, sentence.tokens, plain, hidden, options.mask == "word")
 
 
-def hide(encoder: Any, tokens: Sequence[str], plain: Pieces, hidden: Collection[int], whole: bool = True) -> Pieces:
-    """What ``encoder.prepare(tokens, hidden, whole)`` gives, from the sentence's own features."""
-    assert isinstance(encoder, TransformerEncoder)
+def hide(
+    encoder: TransformerEncoder, tokens: Sequence[str], plain: Pieces, hidden: Collection[int], whole: bool = True
+) -> Pieces:
+    """The same as ``encoder.prepare(tokens, hidden, whole)``, but from what it prepared without masks."""
     if not hidden:
         return plain
-    if len(plain.ids) > 1:  # windows show a token twice
+    if len(plain.ids) > 1:  # a token may be in two windows
         return encoder.prepare(tokens, hidden, whole)
     ids = list(plain.ids[0])
     starts = [at for _, at in plain.at]

@@ -151,7 +151,7 @@ def _refuse(tagger: Tagger, int8: bool) -> None:
     encoder, head = tagger.model.encoder, tagger.model.head(tagger.key)
     recurrent = isinstance(encoder, RecurrentEncoder)
     why = ""
-    if tagger.support is not None:
+    if tagger.adapter is not None:
         why = "it adapts its weights to every sentence, which takes gradients"
     elif head.kind not in KINDS:
         why = f"its head '{head.kind}' reads its own answers, word by word"

@@ -1,1 +1,1 @@
-"""Many tasks' gradient steps at once, without a copy of the weights for each."""
+"""The inner update of many tasks at once, exactly, without a copy of the weights for each."""

@@ -1,4 +1,4 @@
-"""Which rows of a batch serve which task: sentences may be cut into windows, and tasks may share sentences."""
+"""Which rows of a batch belong to which task: a sentence may be several windows, and tasks may share sentences."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
+from nershift.text.subwords import Pieces
+
+
+def windows(prepared: Sequence[Pieces]) -> list[int]:
+    """The number of rows that the encoder makes of each sentence."""
+    return [len(pieces.ids) for pieces in prepared]
+
 
 class Layout:
-    """Rows of a batch by task.
+    """The rows of a batch by task.
 
-    A layer inside the encoder sees a row a window, the head a row a sentence. The number of rows tells the
-    two apart, since there are as many windows as sentences only where each sentence is one window.
+    A layer inside the encoder sees one row per window, the head one row per sentence. The number of rows tells which:
+    there are as many windows as sentences only if each sentence is one window.
 
     Args:
         counts: windows of each sentence.
@@ -30,10 +37,15 @@ class Layout:
             in_windows = [[row for s in task for row in range(starts[s], starts[s + 1])] for task in tasks]
             self._rows[self.windows] = _Rows(in_windows, self.windows, device)
 
-    def of_tasks(self, x: Tensor, zero: bool = True) -> Tensor:
-        """[R, P, ...] → [T, P', ...]: what the rows of each task hold, one after another.
+    @classmethod
+    def one_each(cls, counts: Sequence[int], device: torch.device | str = "cpu") -> Layout:
+        """One task per sentence."""
+        return cls(counts, [[n] for n in range(len(counts))], device)
 
-        Tasks have unequal numbers of rows; what fills up the shorter ones is zero, or anything if not ``zero``.
+    def of_tasks(self, x: Tensor, zero: bool = True) -> Tensor:
+        """[R, P, ...] → [T, P', ...]: the rows of each task, one after another.
+
+        Tasks have unequal numbers of rows; shorter ones are filled up with zeros, or with anything if not ``zero``.
         """
         rows = self._rows[len(x)]
         if rows.in_order:
@@ -44,11 +56,9 @@ class Layout:
         return taken.flatten(1, 2)
 
     def of_rows(self, x: Tensor, rows: int) -> Tensor:
-        """[T, ...] → [R, ...]: what each row finds at its task."""
-        found = self._rows[rows]
-        if found.task is None:
-            return x
-        return x[found.task]
+        """[T, ...] → [R, ...]: for each row the entry of its task."""
+        task = self._rows[rows].task
+        return x if task is None else x[task]
 
     def folded(self, x: Tensor) -> Tensor:
         """[R, ..., H] → [T, S, H] where the rows of each task lie together, else [R, S, H]."""
@@ -56,25 +66,24 @@ class Layout:
         return x.reshape(self.tasks if rows.in_order else len(x), -1, x.shape[-1])
 
     def of_folded(self, x: Tensor, rows: int) -> Tensor:
-        """[T, ...] → what each row of what :meth:`folded` made of ``rows`` rows finds at its task."""
-        found = self._rows[rows]
-        return x if found.in_order or found.task is None else x[found.task]
+        """[T, ...] → the entry of its task for each row of what :meth:`folded` makes of ``rows`` rows."""
+        return x if self._rows[rows].in_order else self.of_rows(x, rows)
 
 
 class _Rows:
     def __init__(self, tasks: Sequence[Sequence[int]], rows: int, device: torch.device | str) -> None:
-        wide = max(len(task) for task in tasks)
-        index = torch.tensor([[*task, *[0] * (wide - len(task))] for task in tasks])  # [T, W]
-        valid = torch.tensor([[i < len(task) for i in range(wide)] for task in tasks])
+        width = max(len(task) for task in tasks)
+        index = torch.tensor([[*task, *[0] * (width - len(task))] for task in tasks])  # [T, W]
+        valid = torch.tensor([[i < len(task) for i in range(width)] for task in tasks])
         self.full = bool(valid.all())
         self.in_order = self.full and index.flatten().tolist() == list(range(rows))
-        # Rows that lie as they are needed have no use for tables; copies to a GPU do not wait for it.
+        # Rows that are in order already need no index. Copies to a GPU do not wait for it.
         place = "cpu" if self.in_order else device
         self.index, self.valid = (x.to(place, non_blocking=True) for x in (index, valid))
-        # Where a row serves several tasks it is only learned from, and this table is not asked.
+        # A row that several tasks share is a support: nothing is applied to it, and its owner is not asked for.
         owner = [0] * rows
         for number, members in enumerate(tasks):
             for row in members:
                 owner[row] = number
-        alone = self.in_order and wide == 1
+        alone = self.in_order and width == 1
         self.task = None if alone else torch.tensor(owner).to(device, non_blocking=True)
