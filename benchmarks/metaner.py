@@ -48,7 +48,7 @@ def measure(homogeneous: bool, options: argparse.Namespace) -> list[Row]:
     if homogeneous:
         sources = [c.mapped({t: "O" for t in c.types if t not in SHARED}) for c in sources]
     first, fd = (make_stage(sources, options, order=order) for order in ("first", "second-fd"))
-    plain = Steps(first, lambda batches: (first.model.loss(b) for b in batches.values()), cycle=20)
+    plain = Steps(first, lambda batches: (first.model(b) for b in batches.values()), cycle=20)
     runs = {"plain": plain, "first": Steps(first, cycle=20), "second-fd": Steps(fd, cycle=20)}
     # Warm: each of the twenty batches once, since a kernel is compiled for every new kind of shape.
     times = time_rivals({k: run.step for k, run in runs.items()}, options.device, options.seconds, warm_up=20)

@@ -70,9 +70,9 @@ def test_loss_is_the_mean_over_sentences(model: TaggingModel, corpus: Corpus) ->
     model.eval()
 
     def loss(rows: list[Sentence]) -> float:
-        tags = [model.encode_tags("target", s) for s in rows]
+        tags = [model.head("target").targets(s) for s in rows]
         batch = model.batch("target", rows, [model.encoder.prepare(s.tokens) for s in rows], tags)
-        return model.loss(batch).item()
+        return model(batch).item()
 
     rows = list(corpus.train[:7])
     assert loss(rows) == pytest.approx(sum(loss([s]) for s in rows) / 7, abs=1e-4)
@@ -80,7 +80,7 @@ def test_loss_is_the_mean_over_sentences(model: TaggingModel, corpus: Corpus) ->
 
 def test_types_outside_the_label_space_are_named(model: TaggingModel) -> None:
     with pytest.raises(DataError, match=r"entity type 'plaec'.*did you mean 'place'"):
-        model.encode_tags("target", Sentence.of(["x"], [(0, 1, "plaec")], place="f:3"))
+        model.head("target").targets(Sentence.of(["x"], [(0, 1, "plaec")], place="f:3"))
 
 
 def test_batches_of_like_length() -> None:

@@ -22,7 +22,15 @@ _noted: set[str] = set()  # old names that the user has been told about
 _BLOCK = "a block of settings (key: value)"
 
 
-def setting(default: Any, help: str = "", *, was: str = "", low: float | None = None, high: float | None = None) -> Any:
+def setting(
+    default: Any,
+    help: str = "",
+    *,
+    was: str = "",
+    low: float | None = None,
+    high: float | None = None,
+    old_values: Mapping[Any, Any] | None = None,
+) -> Any:
     """A dataclass field that explains itself.
 
     Args:
@@ -31,6 +39,7 @@ def setting(default: Any, help: str = "", *, was: str = "", low: float | None = 
         was: the name it had in earlier versions, which is still accepted with a note.
         low: the smallest number allowed (for a list: of each entry).
         high: the largest number allowed.
+        old_values: what earlier versions called some values → what they are now.
 
     Example:
         >>> @dataclass(frozen=True)
@@ -42,7 +51,7 @@ def setting(default: Any, help: str = "", *, was: str = "", low: float | None = 
           expected: a number, 0 to 1
           what it is: Share of sentences to keep.
     """
-    metadata = {"help": help, "was": was, "low": low, "high": high}
+    metadata = {"help": help, "was": was, "low": low, "high": high, "old_values": old_values or {}}
     if callable(default):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -127,10 +136,14 @@ class HeadConfig:
 
     kind: str = setting("crf", "Registered name of the head.")
     scheme: Scheme = setting("BIOES", "Tag scheme of heads that tag.")
-    start: Literal["new", "carried"] = setting(
-        "new", "When the target has other types than the sources: all rows new, or kept for types that mean the same."
+    from_source: bool = setting(
+        True,
+        "Start the rows of types that the source has too from the source's head; false: all rows are new.",
+        was="start",
+        old_values={"new": False, "carried": True},
     )
-    same: dict[str, str] = setting(dict, "Types that mean the same but differ in name, as target type: source type.")
+    same: dict[str, str] = setting(dict, "Target type: source type, of types that mean the same under other names.")
+    options: dict[str, Any] = setting(dict, "Settings of the head itself, such as max_width of the span head.")
 
 
 @dataclass(frozen=True)
@@ -261,7 +274,9 @@ def current_names(
     cls: type, values: Mapping[str, Any], place: str = "config", *, saved: bool = False
 ) -> dict[str, Any]:
     """The same settings under today's names; a name of an earlier version is accepted with a note."""
-    renamed = {f.metadata["was"]: f.name for f in dataclasses.fields(cls) if f.metadata.get("was")}
+    fields = dataclasses.fields(cls)
+    renamed = {f.metadata["was"]: f.name for f in fields if f.metadata.get("was")}
+    old_values = {f.name: f.metadata.get("old_values", {}) for f in fields}
     hints, current = get_type_hints(cls), dict[str, Any]()
     for key, value in values.items():
         if key in renamed:
@@ -269,6 +284,8 @@ def current_names(
             if not saved and old not in _noted:
                 _noted.add(old)
                 log.warning("%s is now called %s; the old name still works in this version", old, key)
+        if isinstance(value, str):
+            value = old_values.get(key, {}).get(value, value)
         if isinstance(value, Mapping) and dataclasses.is_dataclass(hints.get(key)):
             value = current_names(hints[key], value, f"{place}.{key}", saved=saved)
         current = merge(current, {key: value})

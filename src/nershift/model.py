@@ -6,23 +6,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from nershift.data.spans import Sentence, Span, by_length
 from nershift.encoders.base import Encoder
-from nershift.heads.base import Head
+from nershift.errors import SetupError
+from nershift.heads.base import Head, Targets, pad_targets
 
 
 @dataclass
 class Batch:
-    """Sentences of one domain as tensors. ``tags`` is there when they are labelled."""
+    """Sentences of one domain as tensors. ``targets`` are there when they are labelled."""
 
     key: str
     sentences: Sequence[Sentence]
     inputs: dict[str, Tensor]
-    tags: Tensor | None = None  # [B, L]
+    targets: Tensor | None = None  # of the head, [B, L, …]
 
     @property
     def mask(self) -> Tensor:
@@ -34,8 +34,8 @@ class Batch:
     def to(self, device: torch.device | str) -> Batch:
         # Packing of recurrent sequences wants lengths on the CPU.
         moved = {k: v if k == "lengths" else v.to(device, non_blocking=True) for k, v in self.inputs.items()}
-        tags = self.tags.to(device, non_blocking=True) if self.tags is not None else None
-        return Batch(self.key, self.sentences, moved, tags)
+        targets = self.targets.to(device, non_blocking=True) if self.targets is not None else None
+        return Batch(self.key, self.sentences, moved, targets)
 
 
 class TaggingModel(nn.Module):
@@ -75,28 +75,25 @@ class TaggingModel(nn.Module):
         key: str,
         sentences: Sequence[Sentence],
         prepared: Sequence[Any],
-        tags: Sequence[np.ndarray] | None = None,
+        targets: Sequence[Targets] | None = None,
     ) -> Batch:
-        """A batch on the model's device from what ``encoder.prepare`` and :meth:`encode_tags` gave."""
+        """A batch on the model's device from what ``encoder.prepare`` and ``head.targets`` gave."""
         inputs = self.encoder.collate(prepared)
-        padded = None
-        if tags is not None:
-            padded = torch.zeros(inputs["mask"].shape, dtype=torch.long)
-            padded[inputs["mask"]] = torch.from_numpy(np.concatenate(tags))
+        padded = pad_targets(targets, inputs["mask"]) if targets is not None else None
         return Batch(key, sentences, inputs, padded).to(self.device)
-
-    def encode_tags(self, key: str, sentence: Sentence) -> np.ndarray:
-        return np.array(self.head(key).space.encode(sentence.spans, len(sentence), sentence.place))
 
     def states(self, batch: Batch) -> Tensor:
         return self.encoder(**batch.inputs)  # [B, L, H]
 
-    def loss(self, batch: Batch, states: Tensor | None = None) -> Tensor:
-        """Mean negative log-likelihood a sentence."""
-        if states is None:
-            states = self.states(batch)
-        assert batch.tags is not None, "a batch of raw text has no tags to learn from"
-        return self.head(batch.key).loss(states, batch.mask, batch.tags).mean()
+    def forward(self, batch: Batch) -> Tensor:
+        """Mean negative log-likelihood of the batch's sentences: encoder, then the head of the batch's key."""
+        return self.loss(batch, self.states(batch))
+
+    def loss(self, batch: Batch, states: Tensor) -> Tensor:
+        """:meth:`forward` for those who have the states already."""
+        if batch.targets is None:
+            raise SetupError(f"the batch of '{batch.key}' is raw text: it has nothing to learn from")
+        return self.head(batch.key).loss(states, batch.mask, batch.targets).mean()
 
     def predict(
         self, key: str, sentences: Sequence[Sentence], batch_size: int = 128, confidence: bool = False
@@ -129,17 +126,9 @@ class TaggingModel(nn.Module):
 
     def spans(self, batch: Batch, confidence: bool = False, states: Tensor | None = None) -> list[list[Span]]:
         """Predicted spans of each sentence of a batch, whose ``states`` may be known already."""
+        states = self.states(batch) if states is None else states
         head = self.head(batch.key)
-        if states is None:
-            states = self.states(batch)
-        spans = [head.space.decode(ids) for ids in head.decode(states, batch.mask)]
-        if not confidence:
-            return spans
-        scores = head.confidences(states, batch.mask, spans)
-        return [
-            [Span(s.start, s.end, s.label, c) for s, c in zip(row, given, strict=True)]
-            for row, given in zip(spans, scores, strict=True)
-        ]
+        return head.predict_scored(states, batch.mask) if confidence else head.predict(states, batch.mask)
 
 
 def _module_name(key: str) -> str:

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nershift.data.labels import LabelSpace
 from nershift.encoders.base import rebuild_encoder
 from nershift.errors import CheckpointError, ConfigError
-from nershift.heads.base import Head, make_head
+from nershift.heads.base import Head, head_from
 from nershift.model import TaggingModel
 from nershift.storage import load_tensors, save_tensors, write_text
 
@@ -76,12 +75,7 @@ def load_model(folder: Path) -> tuple[TaggingModel, dict[str, Any]]:
 def _rebuild(description: Mapping[str, Any], folder: Path) -> TaggingModel:
     described = description["heads" if description["format"] > 1 else "decoders"]
     encoder = rebuild_encoder(description["encoder"], str(folder))
-    heads = {
-        key: make_head(d["kind"], LabelSpace(tuple(d["types"]), d["scheme"]), encoder.size, d.get("settings"))
-        for key, d in described.items()
-    }
-    for key, head in heads.items():
-        head.temperature = float(described[key].get("temperature", 1.0))
+    heads = {key: head_from(d, encoder.size) for key, d in described.items()}
     return TaggingModel(encoder, heads)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
+import logging
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -42,6 +43,7 @@ from nershift.training.stage import TrainingStage
 
 # Settings whose values are registered names.
 KINDS: dict[str, Mapping[str, Any]] = {"encoder.kind": ENCODERS, "head.kind": HEADS}
+log = logging.getLogger(__name__)
 
 
 def resolve(method: str, settings: Mapping[str, Any] | None = None, seed: int | None = None) -> Config:
@@ -50,6 +52,7 @@ def resolve(method: str, settings: Mapping[str, Any] | None = None, seed: int | 
     values = current_names(Config, settings or {})
     if isinstance(values.get("options"), Mapping):
         values["options"] = current_names(cls.Options, values["options"], "config.options")
+        values = _same_types_in_one_place(values)
     if METHODS.canonical(str(values.get("method", method))) != cls.name:
         raise ConfigError(
             f"the settings say '{values['method']}', but the method of this run is '{method}'",
@@ -81,6 +84,15 @@ def resolve(method: str, settings: Mapping[str, Any] | None = None, seed: int | 
             )
     options: Any = build(cls.Options, config.options, "config.options")
     return dataclasses.replace(config, options=to_dict(options))
+
+
+def _same_types_in_one_place(values: dict[str, Any]) -> dict[str, Any]:
+    """Earlier versions had ``same`` among the options of two methods."""
+    options = dict(values["options"])
+    if "same" not in options:
+        return values
+    log.warning("config.options.same is now called head.same")
+    return merge(values, {"head": {"same": options.pop("same")}}) | {"options": options}
 
 
 def _asked(settings: Mapping[str, Any], *path: str) -> Any:
@@ -171,7 +183,7 @@ def transfer(
                 *beginning(origin),
                 *averaged(stages),
                 *idle(settings, stages),
-                *task.run_notes(),
+                *task.run_notes(model),
                 *unused(task),
                 *leaks(task),
             ]

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from nershift.heads.base import cut
 from nershift.heads.crf import kernels
 from nershift.heads.crf.kernels import log_partition, log_partition_reference, negative_log_likelihood, score
 from nershift.heads.crf.search import viterbi
+from nershift.heads.tags import unpad
 
 LENGTHS = (9, 1, 5, 0)
 
@@ -144,7 +144,7 @@ def test_equals_pytorch_crf(size):
     torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=0)
     for a, b in zip(*(torch.autograd.grad(x.sum(), scores) for x in (ours, theirs)), strict=True):
         torch.testing.assert_close(a, b, atol=1e-4, rtol=0)
-    assert cut(viterbi(*scores, mask)[0], mask) == model.decode(emissions, mask)
+    assert unpad(viterbi(*scores, mask)[0], mask) == model.decode(emissions, mask)
 
 
 @pytest.mark.parametrize("size", [5, 17, 40, 73, 128])

@@ -148,7 +148,7 @@ def test_multitask_adds_up_the_losses_of_all_domains(make_method: Make, homogene
     assert len(stage.model.named_heads()) == 4  # also where one would do
     batches = stage.draw(0, 0, 1)
     assert len(batches) == 4
-    expected = sum(stage.model.loss(batch) for batch in batches.values())
+    expected = sum(stage.model(batch) for batch in batches.values())
     torch.testing.assert_close(stage.loss(batches), expected)
     assert [key for key, _ in method.finish(stage.model).named_heads()] == ["target"]
 
@@ -162,7 +162,7 @@ def test_dann_reads_unlabelled_text_of_the_target(make_method: Make, homogeneous
     assert len(sampler.sentences) == len(target.train) + 1
     assert not any(s.spans for s in sampler.sentences)
     batches = stage.draw(0, 0, 1)
-    assert batches["target"].tags is None
+    assert batches["target"].targets is None
     assert sorted(stage.domains.values()) == [0, 1, 2, 3]
     stage.gradients(batches, lambda loss: loss.backward())
     discriminator = stage.model.extras["discriminator"]
@@ -205,7 +205,7 @@ def test_wpz_settles_its_prototypes_on_all_target_sentences(make_method: Make, h
         batch = model.batch("target", [sentence], [model.encoder.prepare(sentence.tokens)])
         with torch.no_grad():
             states = model.states(batch)[0]
-        rows += [states[i] for i, t in enumerate(model.encode_tags("target", sentence)) if t == tag]
+        rows += [states[i] for i, t in enumerate(model.head("target").targets(sentence)) if t == tag]
     torch.testing.assert_close(head.project.weight[tag] / 2, torch.stack(rows).mean(0), rtol=1e-4, atol=1e-5)
 
 
@@ -234,32 +234,51 @@ def test_rows_of_like_types_start_as_the_sources_left_them(heterogeneous: list[C
         for letter in "BIES":
             a, b = new.space.index[f"{letter}-{ours}"], old.space.index[f"{letter}-{theirs}"]
             assert torch.equal(new.project.weight[a], old.project.weight[b])
-    plain = make_method("finetune", sources, target).prepare_target(made.source_model()).head("target")
+    fresh = {"head": {"from_source": False}}
+    plain = make_method("finetune", sources, target, fresh).prepare_target(made.source_model()).head("target")
     drug = new.space.index["B-drug"]
     assert torch.equal(new.project.weight[drug], plain.project.weight[drug])
     assert not torch.equal(new.project.weight[0], plain.project.weight[0])
 
 
-def test_a_head_that_starts_anew_says_what_it_could_have_kept(heterogeneous: list[Corpus], make_method: Make) -> None:
-    *sources, target = heterogeneous
-    told = {}
-    for method, start in (("finetune", "new"), ("finetune", "carried"), ("protonet", "new"), ("laner", "new")):
-        settings = {"head": {"start": start}, "encoder": {"kind": "recurrent"}}
-        made = make_method(method, sources, target, settings)
-        made.prepare_target(made.source_model())
-        told[method, start] = made.run_notes()
-    (remark,) = told.pop(("finetune", "new"))
-    assert "the source has organisation, person, place too: with --set head.start=carried" in remark
-    assert not any(told.values())
-    alone = make_method("target_only", [], target)
-    alone.prepare_target(None)
-    assert alone.run_notes() == []
+@pytest.mark.parametrize("kind", ["crf", "softmax", "span"])
+def test_rows_of_types_that_the_source_has_are_kept_unless_switched_off(
+    heterogeneous: list[Corpus], make_method: Make, kind: str
+) -> None:
+    source, target = heterogeneous[0], heterogeneous[-1]
+    notes = {}
+    for keep in (True, False):
+        method = make_method("finetune", [source], target, {"head": {"kind": kind, "from_source": keep}})
+        start = method.pretrain().model
+        old = start.named_heads()[0][1]
+        model = method.prepare_target(start)
+        notes[keep] = method.run_notes(model)
+        row = slice(0, 1) if kind == "span" else slice(1, 2)  # of the first type, organisation or condition
+        assert bool(model.head("target").kept_rows) is keep
+        shared = sorted(set(source.types) & set(target.types))
+        assert sorted(model.head("target").kept_rows) == (shared if keep else [])
+        assert old.project.weight[row].shape == model.head("target").project.weight[row].shape
+    (note,) = notes[True]
+    assert "kept the source's rows for organisation, person, place; rows of" in note
+    assert "drug" in note
+    assert notes[False] == []
+
+
+def test_types_may_be_said_to_mean_the_same(heterogeneous: list[Corpus], make_method: Make) -> None:
+    source, target = heterogeneous[0], heterogeneous[-1]
+    method = make_method("finetune", [source], target, {"head": {"same": {"drug": "person"}}})
+    start = method.pretrain().model
+    old = start.named_heads()[0][1]
+    new = method.prepare_target(start).head("target")
+    assert new.kept_rows["drug"] == "person"
+    ours, theirs = new.space.index["B-drug"], old.space.index["B-person"]
+    assert torch.equal(new.project.weight[ours], old.project.weight[theirs])
 
 
 @pytest.mark.parametrize(
     ("head", "message"),
     [
-        ({"same": {"drug": "place"}}, "all rows of the target's head are to be new"),
+        ({"start": "new", "same": {"drug": "place"}}, "the target's head starts with new rows"),
         ({"start": "carried", "same": {"drug": "placce"}}, "the sources have no type 'placce'.*'place'"),
         ({"start": "carried", "same": {"drugg": "place"}}, "the target has no type 'drugg'.*'drug'"),
     ],

@@ -12,9 +12,10 @@ from nershift.data.spans import Sentence
 from nershift.evaluation.metrics import score
 from nershift.heads.base import make_head
 from nershift.heads.crf.head import CRFHead
+from nershift.heads.initialise import start_from_best
 from nershift.model_store import load_model
 from nershift.server import learning
-from nershift.server.learning import carry_over, cross_validate, folds, learn, prepare
+from nershift.server.learning import cross_validate, folds, learn, prepare
 
 
 def ignore(share: float, message: str) -> None:
@@ -50,14 +51,14 @@ def test_a_pretrained_model_starts_with_the_nearest_decoder(pretrained_model: Pa
     assert made is clinic  # its types are known, so it is used as it is
     model, _ = load_model(pretrained_model)
     fresh = prepare(model, [Sentence.of(["x"], [(0, 1, "planet")])]).head("target")
-    assert fresh.space.types == ("planet",)
+    assert fresh.types == ("planet",)
 
 
 def test_what_is_known_of_old_tags_is_carried_over() -> None:
     old = make_head("crf", LabelSpace.of(["A", "C"], "BIO"), 4)
     new = make_head("crf", LabelSpace.of(["A", "B", "C"], "BIO"), 4)
     fresh = new.project.weight.detach().clone()
-    carry_over(old, new)
+    start_from_best(new, [old], {})
     assert isinstance(old, CRFHead)
     assert isinstance(new, CRFHead)
     for tag, i in new.space.index.items():
@@ -74,7 +75,7 @@ def test_other_kinds_start_afresh() -> None:
     old = make_head("crf", LabelSpace.of(["A"]), 4)
     new = make_head("softmax", LabelSpace.of(["A", "B"]), 4)
     before = new.project.weight.detach().clone()
-    carry_over(old, new)
+    start_from_best(new, [old], {})
     assert torch.equal(new.project.weight, before)
 
 

@@ -89,7 +89,7 @@ def test_parts_without_an_onnx_form(make_corpus: MakeCorpus, tmp_path: Path, tag
     assert isinstance(lm, RecurrentEncoder)
     adaptive = Tagger(tagger.model, adapter=object.__new__(SupportIndex))
     cases = {
-        "reads its own answers": random_tagger(encoder, "label-aware"),
+        "more than a linear layer": random_tagger(encoder, "label-aware"),
         "a language model": random_tagger(LMFeatureEncoder.over(encoder, lm)),
         "adapts its weights": adaptive,
     }

@@ -18,7 +18,7 @@ from nershift.data.corpus import Corpus
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Sentence, Span
 from nershift.evaluation.calibration import confidences_and_truth, log_loss
-from nershift.heads.base import HEADS, make_head
+from nershift.heads.base import HEADS, make_head, pad_targets
 from nershift.run import transfer
 from nershift.run_folder import Run
 from nershift.tagger.calibration import calibrate
@@ -45,7 +45,8 @@ def test_a_temperature_changes_confidences_and_nothing_else(kind: str) -> None:
     space = LabelSpace.of(["LOC", "PER"], "BIO")
     head = make_head(kind, space, 6).eval()
     states, mask = torch.randn(3, 5, 6), torch.ones(3, 5).bool()
-    tags = torch.randint(0, 3, (3, 5))
+    gold = Sentence.of(list("abcde"), [(0, 2, "LOC"), (3, 4, "PER")])
+    targets = pad_targets([head.targets(gold)] * 3, mask)
     spans = [[Span(0, 2, "LOC")], [Span(1, 2, "PER"), Span(3, 5, "LOC")], []]
 
     def told_at(temperature: float) -> list[float]:
@@ -53,12 +54,12 @@ def test_a_temperature_changes_confidences_and_nothing_else(kind: str) -> None:
         return [c for row in head.confidences(states, mask, spans) for c in row]
 
     torch.manual_seed(1)
-    before = (head.decode(states, mask), head.loss(states, mask, tags).tolist())
+    before = (head.predict(states, mask), head.loss(states, mask, targets).tolist())
     plain = told_at(1.0)
     hot, flat = told_at(3.0), told_at(1e6)
     assert not np.allclose(plain, hot)
     torch.manual_seed(1)
-    assert before == (head.decode(states, mask), head.loss(states, mask, tags).tolist())
+    assert before == (head.predict(states, mask), head.loss(states, mask, targets).tolist())
     if kind in ("softmax", "prototypes", "label-aware") and kind != "prototypes":
         assert flat == pytest.approx([len(space) ** -2, len(space) ** -1, len(space) ** -2], rel=1e-3)
 

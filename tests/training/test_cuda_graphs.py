@@ -104,7 +104,7 @@ def test_padding_to_round_shapes_changes_no_loss_and_no_gradient(make_corpus: Ma
         model = model_of(corpus, tiny)
         model.encoder.rounding = rounding  # type: ignore[assignment]
         batch = BatchSampler(model, "target", corpus.train, 8, seed=1).batch(0)
-        loss = model.loss(batch)
+        loss = model(batch)
         loss.backward()
         found.append((batch, loss, [p.grad for p in model.parameters()]))
     (plain, loss, grads), (padded, same, others) = found

@@ -56,7 +56,7 @@ class Scripted(TrainingStage):
         n = self.config.batch_size
         rows = [self.rows[i % len(self.rows)] for i in range(step * n, (step + 1) * n)]
         prepared = [self.model.encoder.prepare(s.tokens) for s in rows]
-        tags = [self.model.encode_tags("target", s) for s in rows]
+        tags = [self.model.head("target").targets(s) for s in rows]
         return {"target": self.model.batch("target", rows, prepared, tags)}
 
     def validate(self) -> float | None:

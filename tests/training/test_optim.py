@@ -84,14 +84,14 @@ def test_each_optimizer_lowers_the_loss(model: TaggingModel, make_corpus: MakeCo
         "target",
         rows,
         [model.encoder.prepare(s.tokens) for s in rows],
-        [model.encode_tags("target", s) for s in rows],
+        [model.head("target").targets(s) for s in rows],
     )
     optimizer = make_optimizer(TrainConfig(optimizer=name, lr=0.01, momentum=0.9), model)  # type: ignore[arg-type]
     assert type(optimizer).__name__.lower() == name
     losses = []
     for _ in range(15):
         optimizer.zero_grad()
-        loss = model.loss(batch)
+        loss = model(batch)
         loss.backward()
         optimizer.step()
         losses.append(loss.item())

@@ -54,9 +54,9 @@ def test_a_batch_is_a_function_of_seed_and_number(
 def test_batches_hold_the_tags_of_their_sentences(sampler: BatchSampler, model: TaggingModel) -> None:
     batch = sampler.batch(2)
     assert len(batch) == len(sampler.indices(2))
-    assert batch.tags is not None
+    assert batch.targets is not None
     space = model.head("target").space
-    for sentence, tags, mask in zip(batch.sentences, batch.tags, batch.mask, strict=True):
+    for sentence, tags, mask in zip(batch.sentences, batch.targets, batch.mask, strict=True):
         assert int(mask.sum()) == len(sentence)
         assert space.decode(tags[mask].tolist()) == list(sentence.spans)
         assert not tags[~mask].any()
@@ -76,7 +76,7 @@ def test_processes_share_out_a_batch(sampler: BatchSampler, world: int) -> None:
 
 def test_raw_text_has_no_tags(model: TaggingModel) -> None:
     sampler = BatchSampler(model, "anything", [Sentence.of(["some", "words"])], 4, seed=1, labelled=False)
-    assert sampler.batch(0).tags is None
+    assert sampler.batch(0).targets is None
 
 
 def test_nothing_to_train_on(model: TaggingModel) -> None:
@@ -148,9 +148,9 @@ def test_swapped_batches_hold_other_entities_under_the_same_tags(model: TaggingM
             assert [s.label for s in sentence.spans] == [s.label for s in old.spans]
             assert {sentence.tokens[s.start : s.end] for s in sentence.spans} <= entities
             changed += sentence.tokens != old.tokens
-        tags = [model.encode_tags("target", s) for s in batch.sentences]
-        assert batch.tags is not None
-        for row, expected in zip(batch.tags, tags, strict=True):
+        tags = [model.head("target").targets(s) for s in batch.sentences]
+        assert batch.targets is not None
+        for row, expected in zip(batch.targets, tags, strict=True):
             assert row[: len(expected)].tolist() == list(expected)
     assert changed > 12
     assert torch.equal(swapping.as_labelled(plain.indices(0)).mask, plain.batch(0).mask)

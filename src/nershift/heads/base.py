@@ -1,20 +1,25 @@
-"""What every head offers: from encoder states to a loss, to tags and to the probability of a span."""
+"""What every head offers: from encoder states to a loss, and to entities with their probabilities."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from nershift.config import build
 from nershift.data.labels import LabelSpace
-from nershift.data.spans import Span
+from nershift.data.spans import Sentence, Span
 from nershift.registry import Registry
 
 HEADS = Registry["type[Head]"]("head", "nershift.heads", "nershift.heads", "nershift.methods")
 _Class = TypeVar("_Class", bound="type[Head]")
+Targets = NDArray[Any]  # of one sentence; the first axis are its tokens
 
 
 def register(name: str, *aliases: str) -> Callable[[_Class], _Class]:
@@ -36,55 +41,112 @@ def register(name: str, *aliases: str) -> Callable[[_Class], _Class]:
     return keep
 
 
+@dataclass(frozen=True)
+class NoSettings:
+    """A head without settings of its own."""
+
+
 class Head(nn.Module, ABC):
-    """Scores the tags of one label space from encoder states (φ in the papers; the encoder is θ).
+    """Finds the entities of one label set in encoder states (φ in the papers; the encoder is θ).
 
-    Masks are left aligned: True for the tokens of a sentence, False for the padding behind them. Whatever
-    stands in states or tags under padding has no effect.
+    A head works on spans: it turns the gold spans of a sentence into targets of its own making, and states into
+    predicted spans. Nobody else looks into targets. Masks are left aligned: True for the tokens of a sentence, False
+    for the padding after them. Values under padding have no effect.
 
-    ``temperature`` divides all scores where :meth:`confidences` turns them into probabilities, and nowhere else: it
-    changes how sure a tagger says it is, never what it tags or learns.
+    ``temperature`` divides the scores where they become probabilities, and nowhere else: it changes how sure a tagger
+    says it is, never what it predicts or learns.
     """
 
-    def __init__(self, space: LabelSpace, size: int) -> None:
-        super().__init__()
-        self.space = space
-        self.project = nn.Linear(size, len(space))
-        self.temperature = 1.0
-
     kind: ClassVar[str]
-    retired: ClassVar[tuple[str, ...]] = ()  # parts it once had: their saved weights are passed over
+    Settings: ClassVar[type] = NoSettings  # a dataclass: what `head.options` may hold
+    retired: ClassVar[tuple[str, ...]] = ()  # parts of earlier versions: their saved weights are skipped
+    learns_rows: ClassVar[bool] = True  # False: its rows are computed from labelled sentences
+    exportable: ClassVar[bool] = False  # can it run without torch? See `tagger/onnx`.
+    overlapping: bool = False  # may the entities that it predicts overlap?
+    cuda_graph_safe: bool = False  # does its loss run on the GPU alone, without looking at a value there?
+    kept_rows: Mapping[str, str]  # types whose rows come from another head: ours → theirs
+
+    def __init__(self, types: Sequence[str]) -> None:
+        super().__init__()
+        self.types = tuple(types)
+        self.temperature = 1.0
+        self.kept_rows = {}
 
     @classmethod
-    def new(cls, space: LabelSpace, size: int, settings: Mapping[str, Any]) -> Head:
-        """A new head with random weights; ``settings`` are what :meth:`describe` gives under that name."""
-        return cls(space, size)
+    @abstractmethod
+    def new(cls, space: LabelSpace, size: int, settings: Any) -> Head:
+        """A head with random weights for states of width ``size``; ``settings`` is a ``cls.Settings``."""
+
+    @classmethod
+    def allows_overlaps(cls, settings: Any) -> bool:
+        """Can a head with these settings learn entities that overlap?"""
+        return False
 
     def describe(self) -> dict[str, Any]:
-        """JSON values from which :func:`make_head` makes a head of the same shape."""
-        told = {"kind": self.kind, "types": list(self.space.types), "scheme": self.space.scheme}
-        return told if self.temperature == 1.0 else told | {"temperature": self.temperature}
+        """JSON values from which :func:`head_from` makes a head of the same shape."""
+        description: dict[str, Any] = {"kind": self.kind, "types": list(self.types)}
+        return description if self.temperature == 1.0 else description | {"temperature": self.temperature}
+
+    def fits(self, space: LabelSpace) -> bool:
+        """Can the head serve this label set as it is?"""
+        return self.types == space.types
 
     @abstractmethod
-    def loss(self, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
-        """Negative log-likelihood of each sentence, summed over its tokens.
+    def targets(self, sentence: Sentence) -> Targets:
+        """What the loss compares with, from the gold spans of a sentence: [L, …]."""
+
+    @abstractmethod
+    def loss(self, states: Tensor, mask: Tensor, targets: Tensor) -> Tensor:
+        """Negative log-likelihood of each sentence.
 
         Args:
             states: encoder output, [B, L, H].
             mask: bool, [B, L].
-            tags: tag ids of the label space, [B, L].
+            targets: as :meth:`targets` gives them, padded with zeros, [B, L, …].
 
         Returns:
             [B], float32 or wider.
         """
 
     @abstractmethod
-    def decode(self, states: Tensor, mask: Tensor) -> list[list[int]]:
-        """The best tag ids of each sentence, as many as it has tokens."""
+    def predict(self, states: Tensor, mask: Tensor) -> list[list[Span]]:
+        """The entities of each sentence, without scores."""
 
     @abstractmethod
     def confidences(self, states: Tensor, mask: Tensor, spans: Sequence[Sequence[Span]]) -> list[list[float]]:
-        """The probability of each given span; spans need not come from :meth:`decode` and may overlap."""
+        """The probability of each span; spans need not come from :meth:`predict` and may overlap."""
+
+    def predict_scored(self, states: Tensor, mask: Tensor) -> list[list[Span]]:
+        """:meth:`predict`, each span with its probability."""
+        spans = self.predict(states, mask)
+        return with_scores(spans, self.confidences(states, mask, spans))
+
+    @torch.no_grad()
+    def surprise(self, states: Tensor, mask: Tensor, spans: Sequence[Sequence[Span]]) -> Tensor:
+        """``-log P`` of exactly these entities in each sentence, [B]: how unsure the head is of an answer."""
+        lengths = mask.sum(1).tolist()
+        answers = [Sentence(("",) * length).with_spans(row) for length, row in zip(lengths, spans, strict=True)]
+        targets = pad_targets([self.targets(s) for s in answers], mask.cpu())
+        return self._answer_loss(states, mask, targets.to(mask.device))
+
+    def _answer_loss(self, states: Tensor, mask: Tensor, targets: Tensor) -> Tensor:
+        """The loss of an answer; for heads whose training loss is another one."""
+        return self.loss(states, mask, targets)
+
+    def start_from(self, other: Head, mapping: Mapping[str, str]) -> bool:
+        """Take over what ``other`` knows of the types that mean the same; the rest keeps its random start.
+
+        Args:
+            mapping: our type → the type of ``other``.
+
+        Returns:
+            False where this kind of head cannot start from the other one.
+        """
+        return False
+
+    def out_of_reach(self, sentences: Sequence[Sentence]) -> str:
+        """Which gold entities the head can never predict, as a sentence for people; empty if there are none."""
+        return ""
 
 
 def make_head(kind: str, space: LabelSpace, size: int, settings: Mapping[str, Any] | None = None) -> Head:
@@ -97,16 +159,34 @@ def make_head(kind: str, space: LabelSpace, size: int, settings: Mapping[str, An
         settings: of the head itself, where it has any.
 
     Example:
-        >>> make_head("crf", LabelSpace.of(["LOC"]), 8).project
-        Linear(in_features=8, out_features=5, bias=True)
+        >>> make_head("crf", LabelSpace.of(["LOC"]), 8).types
+        ('LOC',)
     """
-    return HEADS[kind].new(space, size, settings or {})
+    cls = HEADS[kind]
+    return cls.new(space, size, build(cls.Settings, settings or {}, "config.head.options"))
 
 
-def cut(ids: Tensor, mask: Tensor) -> list[list[int]]:
-    """Rows of ids without their padding, as plain lists."""
-    lengths = mask.sum(1).tolist()
-    return [row[:length] for row, length in zip(ids.tolist(), lengths, strict=True)]
+def head_from(description: Mapping[str, Any], size: int) -> Head:
+    """The inverse of :meth:`Head.describe`; weights are loaded afterwards."""
+    space = LabelSpace(tuple(description["types"]), description.get("scheme", "BIOES"))
+    head = make_head(description["kind"], space, size, description.get("settings"))
+    head.temperature = float(description.get("temperature", 1.0))
+    return head
+
+
+def pad_targets(targets: Sequence[Targets], mask: Tensor) -> Tensor:
+    """Targets of a batch, padded with zeros: [B, L, …]."""
+    flat = torch.from_numpy(np.concatenate(list(targets)))
+    padded = torch.zeros((*mask.shape, *flat.shape[1:]), dtype=flat.dtype)
+    padded[mask] = flat
+    return padded
+
+
+def with_scores(spans: Sequence[Sequence[Span]], scores: Sequence[Sequence[float]]) -> list[list[Span]]:
+    return [
+        [Span(s.start, s.end, s.label, score) for s, score in zip(row, row_scores, strict=True)]
+        for row, row_scores in zip(spans, scores, strict=True)
+    ]
 
 
 def widened(scores: Tensor) -> Tensor:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from nershift.data.labels import LabelSpace
-from nershift.heads.base import register, widened
+from nershift.heads.base import Head, register, widened
 from nershift.heads.softmax import SoftmaxHead
 
 ABSENT = -1e9  # score of a tag that no support token carries
@@ -31,6 +31,8 @@ class PrototypeHead(SoftmaxHead):
         >>> head.decode(states, mask)
         [[1]]
     """
+
+    learns_rows = False
 
     def __init__(self, space: LabelSpace, size: int) -> None:
         super().__init__(space, size)
@@ -54,6 +56,12 @@ class PrototypeHead(SoftmaxHead):
             if len(order) == 1:
                 break
         return out
+
+    def _answer_loss(self, states: Tensor, mask: Tensor, targets: Tensor) -> Tensor:
+        return SoftmaxHead.loss(self, states, mask, targets)  # the training loss is that of an episode
+
+    def start_from(self, other: Head, mapping: Mapping[str, str]) -> bool:
+        return False  # rows are prototypes: they come from labelled sentences, see :meth:`settle`
 
     @torch.no_grad()
     def settle(self, support: Iterable[tuple[Tensor, Tensor, Tensor]]) -> None:

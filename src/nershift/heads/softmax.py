@@ -10,12 +10,13 @@ from torch.nn import functional
 
 from nershift.data.labels import LabelSpace, span_tags
 from nershift.data.spans import Span
-from nershift.heads.base import Head, cut, register, widened
+from nershift.heads.base import register, widened
 from nershift.heads.crf.search import viterbi
+from nershift.heads.tags import TagHead, legality, unpad
 
 
 @register("softmax")
-class SoftmaxHead(Head):
+class SoftmaxHead(TagHead):
     """Every token chooses its tag on its own; only decoding looks at neighbours.
 
     Args:
@@ -30,6 +31,8 @@ class SoftmaxHead(Head):
         torch.Size([2])
     """
 
+    exportable = True
+    cuda_graph_safe = True
     _steps: Tensor
     _starts: Tensor
     _ends: Tensor
@@ -37,8 +40,7 @@ class SoftmaxHead(Head):
     def __init__(self, space: LabelSpace, size: int, constrained: bool = True) -> None:
         super().__init__(space, size)
         self.constrained = constrained
-        legality = {"_steps": space.legal_steps, "_starts": space.legal_starts, "_ends": space.legal_ends}
-        for name, table in legality.items():
+        for name, table in legality(space).items():
             legal = torch.tensor(table)
             scores = torch.zeros(legal.shape).masked_fill(~legal, float("-inf"))
             self.register_buffer(name, scores, persistent=False)
@@ -56,8 +58,8 @@ class SoftmaxHead(Head):
     def decode(self, states: Tensor, mask: Tensor) -> list[list[int]]:
         scores = self.log_probabilities(states)
         if not self.constrained:
-            return cut(scores.argmax(-1), mask)
-        return cut(viterbi(scores, self._steps, self._starts, self._ends, mask)[0], mask)
+            return unpad(scores.argmax(-1), mask)
+        return unpad(viterbi(scores, self._steps, self._starts, self._ends, mask)[0], mask)
 
     @torch.no_grad()
     def confidences(self, states: Tensor, mask: Tensor, spans: Sequence[Sequence[Span]]) -> list[list[float]]:

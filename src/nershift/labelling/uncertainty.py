@@ -6,11 +6,8 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from nershift.data.spans import Sentence
-from nershift.heads.base import Head
-from nershift.heads.softmax import SoftmaxHead
 from nershift.model import TaggingModel
 
 
@@ -24,17 +21,9 @@ def uncertainties(model: TaggingModel, key: str, sentences: Sequence[Sentence], 
     head, out = model.eval().head(key), torch.zeros(len(sentences))
     for rows, batch in model.batches(key, sentences, batch_size):
         states = model.states(batch)
-        best = [torch.tensor(ids, device=states.device) for ids in head.decode(states, batch.mask)]
-        tags = pad_sequence(best, batch_first=True)  # [B, L]
-        out[rows] = (_surprise(head, states, batch.mask, tags) / batch.mask.sum(1)).float().cpu()
+        surprise = head.surprise(states, batch.mask, head.predict(states, batch.mask))
+        out[rows] = (surprise / batch.mask.sum(1)).float().cpu()
     return out
-
-
-def _surprise(head: Head, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
-    """``-log P(tags)`` of each sentence, [B]."""
-    if isinstance(head, SoftmaxHead):  # a prototype decoder's own loss is that of an episode
-        return SoftmaxHead.loss(head, states, mask, tags)
-    return head.loss(states, mask, tags)
 
 
 @torch.no_grad()

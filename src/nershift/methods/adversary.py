@@ -107,7 +107,7 @@ class AdversarialStage(TrainingStage):
         tagging, domain = list[Tensor](), list[Tensor]()
         for name, batch in batches.items():
             states = self.model.states(batch)
-            if batch.tags is not None:
+            if batch.targets is not None:
                 tagging.append(self.model.loss(batch, states))
             if self.discriminator is not None:
                 domain.append(self.discriminator.loss(reverse(states, self.weight), batch.mask, self.domains[name]))

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from nershift.config import Config, TrainConfig
+from nershift.config import Config, TrainConfig, build
 from nershift.data.corpus import Corpus
-from nershift.data.label_mapping import check_same, same_types
+from nershift.data.label_mapping import LabelMapping, check_mapping
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Sentence, in_parts
 from nershift.encoders.base import make_encoder
 from nershift.errors import ConfigError, SetupError
-from nershift.heads.base import Head, make_head
-from nershift.heads.initialise import carry_rows, is_all_rows
+from nershift.heads.base import HEADS, Head, make_head
+from nershift.heads.initialise import start_from_best
 from nershift.methods.adapter import SentenceAdapter
 from nershift.model import TaggingModel
 from nershift.registry import Registry
@@ -85,7 +85,6 @@ class Method:
 
     def __init__(self, setup: Setup) -> None:
         self.setup, self.config, self.options = setup, setup.config, setup.options
-        self._anew = list[str]()  # the target's types whose rows start anew although the source has them too
 
     # -- what a method defines ---------------------------------------------------------------------------
 
@@ -102,21 +101,35 @@ class Method:
         names = [c.name for c in sources]
         if len(set(names)) < len(names):
             raise SetupError(f"source names repeat: {', '.join(names)}", place="--source", expected="distinct names")
-        head = self.config.head
-        if head.same and head.start == "new":
+        if self.config.head.same and not self.config.head.from_source:
             raise ConfigError(
-                "types that mean the same were given, but all rows of the target's head are to be new",
+                "types that mean the same were given, but the target's head starts with new rows",
                 place="config.head.same",
-                expected="head.start carried",
-                fix="--set head.start=carried, or leave head.same away",
+                expected="head.from_source true",
+                fix="--set head.from_source=true, or omit --same",
             )
+        self._check_overlaps()
         self._check_moves()
         if self.setup.target is not None and self.uses_target_labels and not self.can_do_without:
             self._check_labels()
         if self.setup.target is not None and self.learns_labels and not self.target_space.types:
             raise _no_types("target", self.target.name)
         if sources and self.setup.target is not None:
-            self._check_same({t for c in sources for t in c.types})
+            known = sorted({t for c in sources for t in c.types})
+            check_mapping(self.config.head.same, self.target_space.types, known)
+
+    def _check_overlaps(self) -> None:
+        """Entities that overlap need a head that can learn them."""
+        target = [self.setup.target] if self.setup.target is not None else []
+        nested = [c.name for c in (*self.setup.sources, *target) if c.nested]
+        cls = HEADS[self.config.head.kind]
+        if nested and not cls.allows_overlaps(build(cls.Settings, self.config.head.options, "config.head.options")):
+            raise SetupError(
+                f"entities overlap in {', '.join(nested)}, which head '{self.config.head.kind}' cannot learn",
+                place="config.head.kind",
+                expected="a head for overlapping entities",
+                fix="--set head.kind=span --set head.options.overlapping=true, or read the corpus without --nested",
+            )
 
     def _check_labels(self) -> None:
         if not any(len(s) for s in self.target.train):
@@ -142,9 +155,6 @@ class Method:
                     fix=f"leave {block}.fgm_epsilon away, or --set encoder.{setting}",
                 )
 
-    def _check_same(self, known: Iterable[str]) -> None:
-        check_same(self.config.head.same, self.target_space.types, sorted(known), "config.head.same")
-
     def pretrain(self) -> TrainingStage | None:
         """Learn from the sources, without a look at the target."""
         return None
@@ -157,14 +167,16 @@ class Method:
         """The model to deploy, with a head under ``target``."""
         return model
 
-    def run_notes(self) -> list[str]:
-        """Sentences on choices that the user may not know of; they stand in ``metrics.json`` and in the report."""
-        if not self._anew:
-            return []
-        return [
-            f"The head started anew, although the source has {', '.join(self._anew)} too: with "
-            "--set head.start=carried it keeps what was learned of them, which may help when labels are few."
-        ]
+    def run_notes(self, model: TaggingModel) -> list[str]:
+        """Sentences on what the user may not know of the finished model; they stand in the report."""
+        head, notes = model.head(TARGET), list[str]()
+        if head.kept_rows:
+            mapping = LabelMapping.between(head.types, head.kept_rows.values(), head.kept_rows)
+            new = f"; rows of {', '.join(mapping.unmapped)} started at random" if mapping.unmapped else ""
+            notes.append(f"The target head kept the source's rows for {mapping.describe()}{new}.")
+        if self.setup.target is not None and (lost := head.out_of_reach(self.target.splits.get("train", ()))):
+            notes.append(lost)
+        return notes
 
     def measures(self, model: TaggingModel) -> dict[str, Any]:
         """Further entries of ``metrics.json`` about the finished model, beside its scores."""
@@ -213,7 +225,7 @@ class Method:
 
     def new_head(self, space: LabelSpace, size: int, key: str) -> Head:
         seed_torch(self.config.seed, "decoder", key)
-        return make_head(self.config.head.kind, space, size)
+        return make_head(self.config.head.kind, space, size, self.config.head.options)
 
     def new_model(self, sentences: Iterable[Sentence], spaces: Mapping[str, LabelSpace]) -> TaggingModel:
         seed_torch(self.config.seed, "encoder")
@@ -250,34 +262,13 @@ class Method:
     def prepare_target(self, start: TaggingModel | None) -> TaggingModel:
         """``start`` made ready for the target (its words, a head for its types), or a fresh model.
 
-        A head of the very same label space is carried over; any other label space gets a new head, which
-        with ``head.start: carried`` has the rows of types that mean the same.
+        A head that fits the target's types is used as it is. Any other label set gets a new head, which keeps the rows
+        of types that mean the same unless ``head.from_source`` is off.
         """
         if start is None:
             return self.new_model(self.target.train, {TARGET: self.target_space})
-        seed_torch(self.config.seed, "words", TARGET)
-        start.encoder.learn_words(sorted({t for s in self.target.train for t in s.tokens}))
-        same = [d for _, d in start.named_heads() if d.space == self.target_space]
-        head = same[0] if same else self.new_head(self.target_space, start.encoder.size, TARGET)
-        if not same and self.config.head.start == "carried":
-            self._carry(start, head)
-        elif not same and is_all_rows(head):
-            theirs = {t for _, d in start.named_heads() if type(d) is type(head) for t in d.space.types}
-            self._anew = sorted(same_types(self.target_space.types, sorted(theirs), {}))
-        return TaggingModel(start.encoder, {TARGET: head}).to(start.device)
-
-    def _carry(self, start: TaggingModel, head: Head) -> None:
-        """From the head of ``start`` with most types that mean the same as one of the target's."""
-        ours, given = self.target_space.types, self.config.head.same
-        known = [(d, d.space.types) for _, d in start.named_heads() if type(d) is type(head)]
-        self._check_same({t for _, types in known for t in types})
-        found = []
-        for old, types in known:
-            origin = same_types(ours, types, {t: o for t, o in given.items() if o in types})
-            found.append((len(origin), old, origin))
-        most, old, origin = max(found, key=lambda one: one[0], default=(0, head, {}))
-        if most:
-            carry_rows(head, old, origin)
+        same = self.config.head.same if self.config.head.from_source else None
+        return move_to(start, self.target_space, self.target.train, self.new_head, self.config.seed, same)
 
     def target_stage(self, start: TaggingModel | None) -> TrainingStage:
         """Plain supervised training on the target's labels, selected on its dev split."""
@@ -285,6 +276,32 @@ class Method:
         sampler = self.sampler(model, TARGET, self.target.train, self.config.train)
         dev = [(TARGET, self.target.splits.get("dev", ()))]
         return TrainingStage("train", model, self.config.train, {TARGET: sampler}, self.config.seed, dev)
+
+
+def move_to(
+    start: TaggingModel,
+    space: LabelSpace,
+    sentences: Sequence[Sentence],
+    new_head: Callable[[LabelSpace, int, str], Head],
+    seed: int,
+    same: Mapping[str, str] | None,
+) -> TaggingModel:
+    """``start`` with the words of ``sentences`` and one head, for ``space``, under ``target``.
+
+    Args:
+        new_head: makes a head for a label set, a width of states and a key.
+        same: target type → source type where names do not tell; None: keep no rows of other heads.
+    """
+    seed_torch(seed, "words", TARGET)
+    start.encoder.learn_words(sorted({t for s in sentences for t in s.tokens}))
+    known = [head for _, head in start.named_heads()]
+    head = next((h for h in known if h.fits(space)), None)
+    if head is None:
+        head = new_head(space, start.encoder.size, TARGET)
+        if same is not None:
+            check_mapping(same, space.types, sorted({t for h in known for t in h.types}))
+            start_from_best(head, known, same)
+    return TaggingModel(start.encoder, {TARGET: head}).to(start.device)
 
 
 def labels_of(source: Corpus) -> tuple[Sentence, ...]:

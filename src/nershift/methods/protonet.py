@@ -41,8 +41,8 @@ def settle(model: TaggingModel, samplers: list[BatchSampler]) -> None:
         for sampler in samplers:
             for k in range(sampler.per_epoch if sampler.key == key else 0):
                 batch = sampler.as_labelled(sampler.indices(k))
-                assert batch.tags is not None
-                yield model.states(batch), batch.mask, batch.tags
+                assert batch.targets is not None
+                yield model.states(batch), batch.mask, batch.targets
 
     was_training = model.training
     model.eval()

@@ -54,7 +54,7 @@ class ZeroShot(SharedHead):
                 expected="a model whose sources all had one set of entity types",
                 fix="use a method that trains on the target",
             )
-        self._check_types(heads[0].space.types)
+        self._check_types(heads[0].types)
         return TaggingModel(model.encoder, {TARGET: heads[0]}).to(model.device)
 
 

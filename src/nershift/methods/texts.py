@@ -9,6 +9,7 @@ from nershift.data.raw import RawText
 from nershift.data.spans import Sentence
 from nershift.errors import SetupError, nearest
 from nershift.methods.base import TARGET, Method
+from nershift.model import TaggingModel
 
 SOURCE = "source"  # raw text may have this name if there is only one source
 
@@ -62,6 +63,6 @@ class TextMethod(Method):
                 fix="rename or drop types with a label map, or label some target sentences",
             )
 
-    def run_notes(self) -> list[str]:
+    def run_notes(self, model: TaggingModel) -> list[str]:
         texts = [t for t in self.setup.raw.values() if isinstance(t, RawText) and t.bad]
-        return [*super().run_notes(), *(f"raw text {text.summary()}" for text in texts)]
+        return [*super().run_notes(model), *(f"raw text {text.summary()}" for text in texts)]

@@ -8,14 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from nershift.data.spans import Sentence, Span
 from nershift.data.tokenizer import sentences as split_sentences
 from nershift.data.tokenizer import tokenize
-from nershift.heads.base import Head
-from nershift.heads.prototype import PrototypeHead
-from nershift.heads.softmax import SoftmaxHead
 from nershift.model import by_length
 from nershift.tagger.tagger import Tagger
 
@@ -79,20 +75,11 @@ def tag(tagger: Tagger | None, sentences: Sequence[Sentence]) -> list[Tagged]:
         batch = model.batch(key, chosen, prepared)
         states = model.states(batch)
         spans = model.spans(batch, confidence=True, states=states)
-        tags = [head.space.encode(row, len(s)) for row, s in zip(spans, chosen, strict=True)]
-        padded = torch.zeros(batch.mask.shape, dtype=torch.long)
-        padded[batch.mask.cpu()] = torch.tensor([t for row in tags for t in row])
-        losses = _log_loss(head, states, batch.mask, padded.to(batch.mask.device))
+        losses = head.surprise(states, batch.mask, spans).tolist()
         for i, row, loss in zip(part, spans, losses, strict=True):
             out[i] = Tagged(row, 1.0 - math.exp(-max(loss, 0.0) / len(sentences[i])))
     model.encoder.forget_beyond(_KEPT_FORMS)
     return out
-
-
-def _log_loss(head: Head, states: Tensor, mask: Tensor, tags: Tensor) -> list[float]:
-    if isinstance(head, PrototypeHead):  # its own loss tells one half of a batch from the other
-        return SoftmaxHead.loss(head, states, mask, tags).tolist()
-    return head.loss(states, mask, tags).tolist()
 
 
 def answer(reading: Reading, tagged: Sequence[Tagged], min_confidence: float) -> dict[str, Any]:

@@ -14,16 +14,16 @@ from typing import Any
 import torch
 
 from nershift.config import TrainConfig
+from nershift.data.label_mapping import LabelMapping
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Sentence
 from nershift.encoders.transformer import TransformerEncoder
 from nershift.evaluation.metrics import score
 from nershift.heads.base import Head, make_head
-from nershift.heads.crf.head import CRFHead
-from nershift.heads.softmax import SoftmaxHead
+from nershift.methods.base import TARGET, move_to
 from nershift.model import TaggingModel
 from nershift.model_store import load_model
-from nershift.tagger.tagger import TARGET, Tagger
+from nershift.tagger.tagger import Tagger
 from nershift.training.logger import TrainLogger
 from nershift.training.loop import Loop
 from nershift.training.processes import Processes
@@ -71,52 +71,31 @@ def threads_for(model: TaggingModel) -> int:
 def prepare(model: TaggingModel, sentences: Sequence[Sentence]) -> TaggingModel:
     """``model`` with the words of the sentences and one head, for its own types and theirs.
 
-    What the head already knows of its types stays; rows of new types start at random.
+    What a head knows of its types stays; rows of new types start at random.
     """
-    given = {span.label for s in sentences for span in s.spans}
-    old = _nearest_decoder(model, given)
-    scheme = old.space.scheme if old else "BIOES"
-    kept = old.space.types if old else ()
-    space = LabelSpace.of({*kept, *given}, scheme)
-    seed_torch(SEED, "words", TARGET)
-    model.encoder.learn_words(sorted({t for s in sentences for t in s.tokens}))
-    if old is not None and old.space == space:
-        old.temperature = 1.0  # it was fitted to weights that are about to change
-        return TaggingModel(model.encoder, {TARGET: old})
-    seed_torch(SEED, "decoder", TARGET)
-    kind = old.kind if old is not None and old.kind != "prototypes" else "crf"
-    settings = old.describe().get("settings") if old is not None and old.kind == kind else None
-    made = make_head(kind, space, model.encoder.size, settings)
+    types = {span.label for s in sentences for span in s.spans}
+    old = _nearest_head(model, types)
+    description: dict[str, Any] = old.describe() if old is not None and old.learns_rows else {"kind": "crf"}
+    space = LabelSpace.of({*(old.types if old is not None else ()), *types}, description.get("scheme", "BIOES"))
+
+    def new_head(space: LabelSpace, size: int, key: str) -> Head:
+        seed_torch(SEED, "decoder", key)
+        return make_head(description["kind"], space, size, description.get("settings"))
+
     if old is not None:
-        carry_over(old, made)
-    return TaggingModel(model.encoder, {TARGET: made})
+        old.temperature = 1.0  # it was fitted to weights that are about to change
+        model = TaggingModel(model.encoder, {TARGET: old})
+    return move_to(model, space, sentences, new_head, SEED, {})
 
 
-def _nearest_decoder(model: TaggingModel, types: set[str]) -> Head | None:
+def _nearest_head(model: TaggingModel, types: set[str]) -> Head | None:
     """The target's head; of a pretrained model the one that shares most types, if any does."""
     heads = dict(model.named_heads())
     if TARGET in heads:
         return heads[TARGET]
-    shared = [(len(types & set(d.space.types)), -len(d.space.types), d) for d in heads.values()]
+    shared = [(len(LabelMapping.between(types, h.types)), -len(h.types), h) for h in heads.values()]
     best = max(shared, key=lambda row: row[:2], default=(0, 0, None))
     return best[2] if best[0] else None
-
-
-@torch.no_grad()
-def carry_over(old: Head, new: Head) -> None:
-    """Copy what ``old`` knows of the tags both have (heads with a row a tag; others start afresh)."""
-    linear = (CRFHead, SoftmaxHead)
-    if type(old) is not type(new) or not isinstance(old, linear):
-        return
-    tags = [tag for tag in new.space.tags if tag in old.space.index]
-    ours = torch.tensor([new.space.index[tag] for tag in tags])
-    theirs = torch.tensor([old.space.index[tag] for tag in tags])
-    new.project.weight[ours] = old.project.weight[theirs]
-    new.project.bias[ours] = old.project.bias[theirs]
-    if isinstance(old, CRFHead) and isinstance(new, CRFHead):
-        new.transitions[ours[:, None], ours] = old.transitions[theirs[:, None], theirs]
-        new.starts[ours] = old.starts[theirs]
-        new.ends[ours] = old.ends[theirs]
 
 
 def _settings(model: TaggingModel, sentences: Sequence[Sentence], seconds: float) -> TrainConfig:
@@ -130,7 +109,7 @@ def _settings(model: TaggingModel, sentences: Sequence[Sentence], seconds: float
     times = []
     for k in range(3):
         began = time.perf_counter()
-        model.loss(sampler.batch(k)).backward()
+        model(sampler.batch(k)).backward()
         times.append(time.perf_counter() - began)
     model.zero_grad(set_to_none=True)
     affordable = int(seconds / (1.5 * statistics.median(times)))  # the optimiser takes its share too

@@ -128,5 +128,4 @@ def _read(model: TaggingModel, key: str, sentences: Sequence[Sentence], batch_si
     model.eval()
     for rows, batch in model.batches(key, sentences, batch_size):
         states = model.states(batch)
-        spans = [head.space.decode(ids) for ids in head.decode(states, batch.mask)]
-        yield _Part(rows, states, batch.mask, spans)
+        yield _Part(rows, states, batch.mask, head.predict(states, batch.mask))

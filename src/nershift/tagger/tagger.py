@@ -45,7 +45,7 @@ class Tagger(ReadsTexts):
 
     @property
     def types(self) -> tuple[str, ...]:
-        return self.model.head(self.key).space.types
+        return self.model.head(self.key).types
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "cpu") -> Tagger:

@@ -24,9 +24,6 @@ from nershift.encoders.recurrent import RecurrentEncoder, alike, wider
 from nershift.encoders.transformer import TransformerEncoder
 from nershift.encoders.words import WordTable
 from nershift.heads.base import Head
-from nershift.heads.crf.head import CRFHead
-from nershift.heads.crf.kernels import MOST_TAGS
-from nershift.heads.softmax import SoftmaxHead
 from nershift.model import Batch
 from nershift.text.rounding import Rounding
 from nershift.training.optim import RECORDED
@@ -52,7 +49,7 @@ def suits(stage: TrainingStage, processes: Processes) -> bool:
         and processes.device.type == "cuda"
         and config.accumulate == 1
         and config.optimizer in RECORDED
-        and all(_never_asks(m) for m in stage.model.modules() if isinstance(m, Head))
+        and all(m.cuda_graph_safe for m in stage.model.modules() if isinstance(m, Head))
         and (_recurrent(stage) or (type(stage.model.encoder) in _TRANSFORMERS and _at_once(stage) == 1))
     )
 
@@ -68,14 +65,6 @@ def _recurrent(stage: TrainingStage) -> bool:
         and all(type(e) in (RecurrentEncoder, SharedPrivateEncoder) for e in encoders)
         and all(isinstance(e.words, WordTable) for e in encoders if isinstance(e, RecurrentEncoder))
     )
-
-
-def _never_asks(head: Head) -> bool:
-    from nershift.methods.laner.head import LabelAwareHead
-
-    if isinstance(head, CRFHead):
-        return len(head.space) <= MOST_TAGS  # others run on the CPU
-    return isinstance(head, (SoftmaxHead, LabelAwareHead))
 
 
 def _at_once(stage: TrainingStage) -> int:
@@ -166,21 +155,22 @@ def _alike(batches: Mapping[str, Batch]) -> dict[str, Batch]:
     made = {}
     padded = alike([batch.inputs for batch in batches.values()])
     for (name, batch), inputs in zip(batches.items(), padded, strict=True):
-        tags = batch.tags
-        if tags is not None:
-            tags = wider(tags, (0, inputs["mask"].shape[1] - tags.shape[1]))
-        made[name] = replace(batch, inputs=inputs | {"lengths": inputs["mask"].sum(1)}, tags=tags)
+        targets = batch.targets
+        if targets is not None:  # [B, L, …]
+            inner = (0,) * (2 * (targets.dim() - 2))
+            targets = wider(targets, (*inner, 0, inputs["mask"].shape[1] - targets.shape[1]))
+        made[name] = replace(batch, inputs=inputs | {"lengths": inputs["mask"].sum(1)}, targets=targets)
     return made
 
 
 def _tensors(batch: Batch) -> list[Tensor]:
     """What a step reads."""
-    return [*batch.inputs.values(), *([] if batch.tags is None else [batch.tags])]
+    return [*batch.inputs.values(), *([] if batch.targets is None else [batch.targets])]
 
 
 def _copied(batch: Batch) -> Batch:
     inputs = {name: tensor.clone() for name, tensor in batch.inputs.items()}
-    return replace(batch, inputs=inputs, tags=None if batch.tags is None else batch.tags.clone())
+    return replace(batch, inputs=inputs, targets=None if batch.targets is None else batch.targets.clone())
 
 
 def _copy(to: list[Tensor], tensors: list[Tensor]) -> None:

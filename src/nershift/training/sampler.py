@@ -18,7 +18,7 @@ class BatchSampler:
 
     Args:
         key: name of the head (for raw text: of the domain).
-        labelled: whether batches carry tags.
+        labelled: whether batches carry targets.
         swap: share of entities that each batch shows as another one of their type.
     """
 
@@ -43,7 +43,7 @@ class BatchSampler:
                 "files with `nershift check`",
             )
         self._prepared = [model.encoder.prepare(s.tokens) for s in self.sentences]
-        self._tags = [model.encode_tags(key, s) for s in self.sentences] if labelled else None
+        self._targets = [model.head(key).targets(s) for s in self.sentences] if labelled else None
         self.per_epoch = -(-len(self.sentences) // batch_size)
         self._epoch, self._order = -1, list[list[int]]()
         self._entities = entities_by_type(self.sentences) if swap else {}
@@ -83,7 +83,7 @@ class BatchSampler:
             self.key,
             [self.sentences[i] for i in chosen],
             [self._prepared[i] for i in chosen],
-            [self._tags[i] for i in chosen] if self._tags is not None else None,
+            [self._targets[i] for i in chosen] if self._targets is not None else None,
         )
 
     def _swapped(self, chosen: Sequence[int], k: int) -> Batch:
@@ -93,5 +93,5 @@ class BatchSampler:
             for i in chosen
         ]
         prepared = [self.model.encoder.prepare(s.tokens) for s in made]
-        tags = [self.model.encode_tags(self.key, s) for s in made] if self._tags is not None else None
-        return self.model.batch(self.key, made, prepared, tags)
+        targets = [self.model.head(self.key).targets(s) for s in made] if self._targets is not None else None
+        return self.model.batch(self.key, made, prepared, targets)

@@ -85,7 +85,7 @@ class TrainingStage:
         return {name: sampler.batch(step, rank, world) for name, sampler in self.samplers.items()}
 
     def loss(self, batches: Mapping[str, Batch]) -> Tensor:
-        return torch.stack([self.model.loss(batch) for batch in batches.values()]).sum()
+        return torch.stack([self.model(batch) for batch in batches.values()]).sum()
 
     def gradients(self, batches: Mapping[str, Batch], backward: Backward) -> dict[str, Tensor]:
         """Leave gradients in ``.grad`` (by ``backward(loss)`` or by hand) and return values for the log."""

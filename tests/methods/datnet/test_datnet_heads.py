@@ -60,7 +60,7 @@ def test_a_type_that_is_said_to_mean_another_leaves_its_name_to_nobody() -> None
 @pytest.mark.parametrize(
     ("target", "source", "same", "message"),
     [
-        (["geo", "city"], ["LOC"], {"geo": "LOC", "city": "LOC"}, "'geo' and 'city' of the target .* 'LOC'"),
+        (["geo", "city"], ["LOC"], {"geo": "LOC", "city": "LOC"}, "'city' and 'geo' of the target .* 'LOC'"),
         (["PER", "person"], ["PER"], {}, "of the target"),
         (["drug", "PER"], ["LOC", "location", "PER"], {}, "'LOC' and 'location' of a source"),
         (["drug"], ["LOC", "PER"], {}, "no type of the sources .LOC, PER. means the same"),
@@ -71,7 +71,7 @@ def test_rows_that_cannot_be_shared_are_refused(
 ) -> None:
     with pytest.raises(SetupError, match=message) as caught:
         joint_rows(LabelSpace.of(target), {"a": LabelSpace.of(source)}, same)
-    assert "options.same" in str(caught.value)
+    assert "--same" in str(caught.value)
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_the_tagger_that_is_kept_has_a_plain_decoder(
 ) -> None:
     theirs = next(t for t in pair[0].types if t != "PER" and t not in pair[1].types)
     ours = next(t for t in pair[1].types if t != "person" and t not in pair[0].types)
-    settings = merge(ONE_HEAD, {"options": {"variant": variant, "same": {ours: theirs}}})
+    settings = merge(ONE_HEAD, {"options": {"variant": variant}, "head": {"same": {ours: theirs}}})
     run = transfer("datnet", pair[1], [pair[0]], out=tmp_path / "run", config=merge(tiny, settings), quiet=True)
     tagger = run.tagger()
     head = tagger.model.head("target")
@@ -180,11 +180,11 @@ def test_a_resumed_run_ends_with_the_same_weights(
 @pytest.mark.parametrize(
     ("settings", "place", "message"),
     [
-        ({"options": {"same": {"person": "PRE"}}}, "config.options.same", "did you mean 'PER'"),
-        ({"options": {"same": {"persn": "PER"}}}, "config.options.same", "did you mean 'person'"),
+        ({"head": {"same": {"person": "PRE"}}}, "--same", "did you mean 'PER'"),
+        ({"head": {"same": {"persn": "PER"}}}, "--same", "did you mean 'person'"),
         (
-            {"options": {"same": {"person": "PER"}, "heads": "separate"}},
-            "config.options.same",
+            {"head": {"same": {"person": "PER"}}, "options": {"heads": "separate"}},
+            "--same",
             "of its own",
         ),
         ({"head": {"kind": "softmax"}}, "config.head.kind", "crf"),
@@ -211,7 +211,7 @@ def test_nothing_in_common_is_refused_and_the_target_alone_does_not_mind(
     strange = pair[0].mapped({t: f"x{i}" for i, t in enumerate(pair[0].types)})
     with pytest.raises(SetupError, match=r"no type of the sources \(x0"):
         make_method("datnet", [strange], pair[1], ONE_HEAD).check()
-    alone = merge(ONE_HEAD, {"options": {"variant": "base", "same": {"person": "PER"}}})
+    alone = merge(ONE_HEAD, {"options": {"variant": "base"}, "head": {"same": {"person": "PER"}}})
     make_method("datnet", [], pair[1], alone).check()
 
 

@@ -11,7 +11,7 @@ import torch
 
 from nershift.config import merge
 from nershift.data.corpus import Corpus
-from nershift.data.label_mapping import full_name, same_types
+from nershift.data.label_mapping import LabelMapping, full_name
 from nershift.errors import ConfigError, SetupError
 from nershift.methods.base import TARGET
 from nershift.methods.laner.head import LabelAwareHead
@@ -39,9 +39,11 @@ def head_of(model: TaggingModel, key: str = TARGET) -> LabelAwareHead:
     return head
 
 
-def started(make_method: Make, sources: list[Corpus], target: Corpus, **options: Any) -> tuple[Any, Any]:
+def started(
+    make_method: Make, sources: list[Corpus], target: Corpus, same: dict[str, str] | None = None, **options: Any
+) -> tuple[Any, Any]:
     """The head after the sources and the one made from it for the target."""
-    settings = merge(QUICK, {"options": options})
+    settings = merge(QUICK, {"options": options, "head": {"same": same or {}}})
     method = make_method("laner", sources, target, settings)
     method.check()
     start = method.pretrain().model
@@ -124,8 +126,8 @@ def test_new_rows_start_as_the_nearest_known_type_or_as_told(make_method: Make, 
 def test_names_of_one_type() -> None:
     assert full_name("PER") == full_name("Person")
     assert full_name("organization") == full_name("ORG")
-    assert same_types(["Location", "dish"], ["LOC", "PER"], {}) == {"Location": "LOC"}
-    assert same_types(["Location", "dish"], ["LOC", "PER"], {"dish": "PER"})["dish"] == "PER"
+    assert dict(LabelMapping.between(["Location", "dish"], ["LOC", "PER"])) == {"Location": "LOC"}
+    assert LabelMapping.between(["Location", "dish"], ["LOC", "PER"], {"dish": "PER"})["dish"] == "PER"
 
 
 def test_nearest_is_by_what_the_encoder_makes_of_the_name(make_method: Make, heterogeneous: list[Corpus]) -> None:
@@ -156,9 +158,9 @@ def test_what_cannot_be_is_refused(make_method: Make, heterogeneous: list[Corpus
         with pytest.raises(ConfigError, match=name):
             check({"options": {name: value}})
     with pytest.raises(SetupError, match=r"the target has no type 'persn' .did you mean 'person'"):
-        check({"options": {"same": {"persn": "person"}}})
+        check({"head": {"same": {"persn": "person"}}})
     with pytest.raises(SetupError, match="the sources have no type 'persn'"):
-        check({"options": {"same": {"person": "persn"}}})
+        check({"head": {"same": {"person": "persn"}}})
 
 
 def test_a_start_with_other_settings_is_refused(

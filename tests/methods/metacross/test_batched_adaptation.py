@@ -71,7 +71,7 @@ def make_model(folder: Path, **transformer: Any) -> TaggingModel:
 
 def batch(model: TaggingModel, sentences: list[Sentence]) -> tuple[Batch, list[Any]]:
     prepared = [model.encoder.prepare(s.tokens) for s in sentences]
-    return model.batch("k", sentences, prepared, [model.encode_tags("k", s) for s in sentences]), prepared
+    return model.batch("k", sentences, prepared, [model.head("k").targets(s) for s in sentences]), prepared
 
 
 def scores(model: TaggingModel, made: Batch) -> Tensor:

@@ -51,7 +51,7 @@ def test_one_label_space_means_one_head(make_method: Make, homogeneous: list[Cor
     weight = still.model.head("shared").project.weight
     found = weight.grad
     *_, validating = still.draw(0, 0, 1).values()
-    (expected,) = torch.autograd.grad(still.model.loss(validating), weight)
+    (expected,) = torch.autograd.grad(still.model(validating), weight)
     torch.testing.assert_close(found, expected)
 
 
@@ -141,7 +141,7 @@ def test_without_meta_learning_it_is_plain_adversarial_training(make_method: Mak
     found = gradients(stage)
     stage.model.zero_grad()
     batches, discriminator = stage.draw(0, 0, 1), stage.model.extras["discriminator"]
-    tagging = sum(stage.model.loss(b) for b in batches.values())
+    tagging = sum(stage.model(b) for b in batches.values())
     domain = sum(discriminator.loss(stage.model.states(b), b.mask, stage.domains[n]) for n, b in batches.items())
     encoder = "encoder.recurrent.weight_ih_l0"
     weight = stage.model.get_parameter(encoder)

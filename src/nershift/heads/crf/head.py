@@ -10,21 +10,22 @@ from torch import Tensor, nn
 from nershift.backend.autograd import double_backward_wanted
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Span
-from nershift.heads.base import Head, cut, register, widened
+from nershift.heads.base import register, widened
 from nershift.heads.crf.kernels import (
-    log_partition,
+    MOST_TAGS,
     log_partition_reference,
     negative_log_likelihood,
     score,
 )
-from nershift.heads.crf.search import n_best, viterbi
+from nershift.heads.crf.search import viterbi
 from nershift.heads.crf.spans import span_probabilities
+from nershift.heads.tags import TagHead, legality, unpad
 
 IMPOSSIBLE = -1e9  # a finite stand-in for -inf, so that no difference of two such scores is NaN
 
 
 @register("crf")
-class CRFHead(Head):
+class CRFHead(TagHead):
     """Tag sequences that break the scheme have probability zero.
 
     Example:
@@ -34,17 +35,18 @@ class CRFHead(Head):
         [3, 1]
     """
 
+    exportable = True
     _steps: Tensor
     _starts: Tensor
     _ends: Tensor
 
     def __init__(self, space: LabelSpace, size: int) -> None:
         super().__init__(space, size)
+        self.cuda_graph_safe = len(space) <= MOST_TAGS  # more tags run on the CPU
         self.transitions = nn.Parameter(torch.empty(len(space), len(space)).uniform_(-0.1, 0.1))
         self.starts = nn.Parameter(torch.empty(len(space)).uniform_(-0.1, 0.1))
         self.ends = nn.Parameter(torch.empty(len(space)).uniform_(-0.1, 0.1))
-        legality = {"_steps": space.legal_steps, "_starts": space.legal_starts, "_ends": space.legal_ends}
-        for name, table in legality.items():
+        for name, table in legality(space).items():
             self.register_buffer(name, torch.tensor(table), persistent=False)
 
     def scores(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -60,6 +62,12 @@ class CRFHead(Head):
             torch.where(self._ends, ends, IMPOSSIBLE),
         )
 
+    def chain_scores(self) -> dict[str, Tensor]:
+        return {"transitions": self.transitions, "starts": self.starts, "ends": self.ends}
+
+    def parameters_by_tag(self) -> list[tuple[Tensor, int]]:
+        return [*super().parameters_by_tag(), (self.starts, 1), (self.ends, 1), (self.transitions, 2)]
+
     def loss(self, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
         emissions, chain = widened(self.project(states)), self.chain()
         if double_backward_wanted():
@@ -68,15 +76,7 @@ class CRFHead(Head):
 
     @torch.no_grad()
     def decode(self, states: Tensor, mask: Tensor) -> list[list[int]]:
-        return cut(viterbi(self.project(states), *self.chain(), mask)[0], mask)
-
-    @torch.no_grad()
-    def n_best(self, states: Tensor, mask: Tensor, n: int) -> list[list[tuple[list[int], float]]]:
-        """The ``n`` best legal tag sequences of each sentence with their log probabilities."""
-        emissions, chain = self.project(states), self.chain()
-        log_z = log_partition(emissions.float(), *chain, mask).tolist()
-        found = n_best(emissions, *chain, mask, n)
-        return [[(p, s - z) for p, s in mine] for mine, z in zip(found, log_z, strict=True)]
+        return unpad(viterbi(self.project(states), *self.chain(), mask)[0], mask)
 
     @torch.no_grad()
     def confidences(self, states: Tensor, mask: Tensor, spans: Sequence[Sequence[Span]]) -> list[list[float]]:

@@ -77,15 +77,6 @@ def negative_log_likelihood(
     return found
 
 
-def marginals(emissions: Tensor, transitions: Tensor, starts: Tensor, ends: Tensor, mask: Tensor) -> Tensor:
-    """Probability of each tag at each token, [B, L, C]; zero under padding, not differentiable."""
-    chain = [x.detach() for x in (transitions, starts, ends)]
-    with torch.enable_grad():
-        leaf = emissions.detach().float().requires_grad_()
-        total = log_partition(leaf, chain[0], chain[1], chain[2], mask).sum()
-    return torch.autograd.grad(total, leaf)[0]
-
-
 class _Attach(torch.autograd.Function):
     """Gives a value that is already there its gradient."""
 

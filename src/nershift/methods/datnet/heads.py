@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nershift.data.label_mapping import full_name, same_types
+from nershift.data.label_mapping import LabelMapping, full_name
 from nershift.data.labels import LabelSpace
 from nershift.errors import SetupError
 from nershift.heads.base import Head
@@ -28,7 +28,7 @@ def joint_rows(target: LabelSpace, sources: Mapping[str, LabelSpace], same: Mapp
             f"no type of the sources ({', '.join(theirs)}) means the same as one of the target's",
             place="config.options.heads",
             expected=f"for a shared head at least one of {', '.join(target.types)}",
-            fix="say which types mean the same, --set options.same.TARGET_TYPE=SOURCE_TYPE, or omit options.heads",
+            fix="say which types mean the same, --same TARGET_TYPE=SOURCE_TYPE, or omit options.heads",
         )
     return made
 
@@ -37,7 +37,7 @@ def _rows_of(target: LabelSpace, space: LabelSpace, same: Mapping[str, str]) -> 
     by_name = {full_name(t): t for t in space.types}
     # What is said of another source's type holds for this one's of the same full name.
     found = {ours: t if t in space.types else by_name.get(full_name(t)) for ours, t in same.items()}
-    pairs = same_types(target.types, space.types, {ours: t for ours, t in found.items() if t is not None})
+    pairs = LabelMapping.between(target.types, space.types, {ours: t for ours, t in found.items() if t is not None})
     _refuse_twins(pairs, "the target", "source type")
     ours = {t: mine for mine, t in pairs.items()}
     rows = {t: ours.get(t, f"source: {full_name(t)}") for t in space.types}
@@ -53,9 +53,9 @@ def _refuse_twins(pairs: Mapping[str, str], owner: str, other: str) -> None:
         if twin != label:
             raise SetupError(
                 f"types '{twin}' and '{label}' of {owner} have one {other}: '{value}'",
-                place="config.options.same",
+                place="--same",
                 expected="no two types of one side with the same rows",
-                fix="take one out of options.same, or make one type of them with a label map",
+                fix="take one out of --same, or make one type of them with a label map",
             )
 
 
@@ -65,7 +65,8 @@ def joint_space(target: LabelSpace, rows: Mapping[str, Rows]) -> LabelSpace:
 
 def view(whole: Head, space: LabelSpace, rows: Rows) -> Head:
     """``whole`` itself where nothing differs."""
-    if space == whole.space and all(t == row for t, row in rows.items()):
+    if whole.fits(space) and all(t == row for t, row in rows.items()):
         return whole
-    assert isinstance(whole, CRFHead)
+    if not isinstance(whole, CRFHead):
+        raise TypeError(f"a head of kind '{whole.kind}' cannot be shared in part")
     return CRFView(whole, space, rows)

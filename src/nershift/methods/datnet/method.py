@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from nershift.config import WordsConfig, build, merge, to_dict
-from nershift.data.label_mapping import check_same
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Sentence
 from nershift.encoders.recurrent import RecurrentEncoder
@@ -61,15 +60,14 @@ class DATNetBase(Method):
     def _check_heads(self) -> None:
         o, kind = self.options, self.config.head.kind
         if o.heads == "separate":
-            if o.same:
+            if self.config.head.same:
                 raise ConfigError(
                     "types that mean the same were given, but each side has a head of its own",
-                    place="config.options.same",
+                    place="--same",
                     expected="options.heads shared",
-                    fix="--set options.heads=shared, or omit options.same",
+                    fix="--set options.heads=shared, or omit --same",
                 )
             return
-        check_same(o.same, self.target_space.types, sorted({t for c in self.setup.sources for t in c.types}))
         if not self.one_head:
             return
         own = {t: t for t in self.target_space.types}
@@ -141,7 +139,7 @@ class DATNetBase(Method):
         return {keys[c.name]: self.source_space(c) for c in self.setup.sources}
 
     def _joint_rows(self) -> dict[str, Rows]:
-        return joint_rows(self.target_space, self._source_spaces(), self.options.same)
+        return joint_rows(self.target_space, self._source_spaces(), self.config.head.same)
 
     def _heads(self, size: int) -> tuple[Head, dict[str, Head]]:
         """The target's and, by key, the sources'."""
@@ -220,7 +218,7 @@ class AutoDATNet(DATNetBase):
 
     def check(self) -> None:
         super().check()
-        for note in self.run_notes() if self.setup.target is not None else ():
+        for note in self.choices() if self.setup.target is not None else ():
             log.info("%s", note)
 
     def choice(self) -> tuple[str, str]:
@@ -234,7 +232,11 @@ class AutoDATNet(DATNetBase):
             f"since the languages differ and {labelled} target sentences (over {FEW}) can train private layers",
         )
 
-    def run_notes(self) -> list[str]:
+    def run_notes(self, model: TaggingModel) -> list[str]:
+        return [*super().run_notes(model), *self.choices()]
+
+    def choices(self) -> list[str]:
+        """What was chosen for the user, as sentences."""
         variant, reason = self.choice()
         notes = [f"DATNet-{variant}, {reason}."]
         if self.options.heads == "auto" and self.one_head:

@@ -31,7 +31,6 @@ class CommonOptions:
         "auto", "One table of word vectors for both sides, or two; auto: one where the languages agree.", was="words"
     )
     source_words: dict[str, Any] = setting(dict, "Settings of the source's word vectors, over encoder.words.")
-    same: dict[str, str] = setting(dict, "Types of one meaning under two names, as target type: source type.")
     source_share: float = setting(0.4, "Steps per epoch, as a share of the source's batches.", low=0.001, high=1)
     sampling_exponent: float = setting(
         0.5,

@@ -19,7 +19,8 @@ from torch.nn import functional
 from nershift.config import setting
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Span
-from nershift.heads.base import Head, cut, register, widened
+from nershift.heads.base import Head, register, widened
+from nershift.heads.tags import TagHead, unpad
 
 NEVER = float("-inf")  # score of a tag that the scheme forbids
 MAX_CELLS = 50_000_000  # sentences × positions² × label units computed at a time: bounds memory
@@ -47,6 +48,11 @@ class LabelAwareSettings:
     )
     beam: int = setting(1, "Hypotheses kept when decoding; 1: greedy, as in the paper.", low=1)
 
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """What the sizes of the layers follow from."""
+        return self.label_size, self.background, self.context, self.connect
+
 
 class LabelEncoder(nn.Module):
     """The BiLSTM over label vectors (``f_re`` of eq. 3); its directions are apart, since ``fast`` runs them apart."""
@@ -63,11 +69,11 @@ class LabelEncoder(nn.Module):
 
 
 @register("label-aware")
-class LabelAwareHead(Head):
+class LabelAwareHead(TagHead):
     """``p(y_i | y_1 … y_{i-1}, X)`` (eq. 1) from token states, a BiLSTM over the labels so far, and two attentions.
 
     Example:
-        >>> head = LabelAwareHead.new(LabelSpace.of(["LOC"], "BIO"), 4, {"label_size": 3})
+        >>> head = LabelAwareHead(LabelSpace.of(["LOC"], "BIO"), 4, LabelAwareSettings(label_size=3))
         >>> states, mask = torch.zeros(2, 3, 4), torch.tensor([[True] * 3, [True, False, False]])
         >>> [len(tags) for tags in head.decode(states, mask)]
         [3, 1]
@@ -77,9 +83,12 @@ class LabelAwareHead(Head):
     _forbidden: Tensor  # [C + 1, C]: tag before × tag; the last row is the start of a sentence
     _unfinished: Tensor  # [C]: tags that cannot end a sentence
 
+    Settings = LabelAwareSettings
+    cuda_graph_safe = True
+
     @classmethod
-    def new(cls, space: LabelSpace, size: int, settings: Mapping[str, Any]) -> LabelAwareHead:
-        return cls(space, size, LabelAwareSettings(**settings))
+    def new(cls, space: LabelSpace, size: int, settings: LabelAwareSettings) -> LabelAwareHead:
+        return cls(space, size, settings)
 
     def __init__(self, space: LabelSpace, size: int, settings: LabelAwareSettings | None = None) -> None:
         settings = settings or LabelAwareSettings()
@@ -96,6 +105,20 @@ class LabelAwareHead(Head):
         allowed = torch.tensor([*space.legal_steps, space.legal_starts])
         self.register_buffer("_forbidden", ~allowed, persistent=False)
         self.register_buffer("_unfinished", ~torch.tensor(space.legal_ends), persistent=False)
+
+    def parameters_by_tag(self) -> list[tuple[Tensor, int]]:
+        return [*super().parameters_by_tag(), (self.labels.weight, 1)]
+
+    @torch.no_grad()
+    def start_from(self, other: Head, mapping: Mapping[str, str]) -> bool:
+        """All layers, and the rows of the types that mean the same; settings that shape the layers must agree."""
+        if not isinstance(other, LabelAwareHead) or other.settings.shape != self.settings.shape:
+            return False
+        for part in ("prefixes", "query", "reader"):
+            if hasattr(other, part):
+                getattr(self, part).load_state_dict(getattr(other, part).state_dict())
+        self.labels.weight[-1] = other.labels.weight[-1].to(self.labels.weight)  # the start label
+        return super().start_from(other, mapping)
 
     def describe(self) -> dict[str, Any]:
         settings = {f.name: getattr(self.settings, f.name) for f in fields(LabelAwareSettings)}
@@ -156,7 +179,7 @@ class LabelAwareHead(Head):
                 tags = self.beam(part, shown)
             else:
                 tags = parallel.greedy(self, part, shown) if parallel else self.greedy(part, shown)
-            paths += cut(tags, shown)
+            paths += unpad(tags, shown)
         return paths
 
     def _batch_size(self, length: int) -> int:

@@ -10,7 +10,7 @@ import torch
 
 from nershift.config import merge, setting
 from nershift.data.corpus import Corpus
-from nershift.data.label_mapping import check_same, full_name, same_types
+from nershift.data.label_mapping import LabelMapping, check_mapping, full_name
 from nershift.data.labels import LabelSpace
 from nershift.errors import ConfigError, SetupError
 from nershift.methods.base import TARGET, Method, Setup, register
@@ -73,7 +73,6 @@ class LanerOptions(LabelAwareSettings):
         "nearest",
         "How a type that the sources lack starts: as the type with the nearest name, from its own name, or at random.",
     )
-    same: dict[str, str] = setting(dict, "Types that mean the same under different names, target type: source type.")
     check: bool = setting(False, "Decode test token by token as well, and count the differences in metrics.json.")
 
 
@@ -82,7 +81,7 @@ class Laner(Method):
     """One head for all sources, over the union of their types, then one for the target that starts from it.
 
     The rows of a type (its label vector, its row of the classifier) go to the target's type of the same name (case,
-    punctuation and the usual short forms do not matter) or as ``options.same`` says. The public code has rows for the
+    punctuation and the usual short forms do not matter) or as ``head.same`` says. The public code has rows for the
     target's types from the start, and the source teaches them only that they never occur. Here they are added for the
     target, so that one source training serves every target.
     """
@@ -110,8 +109,6 @@ class Laner(Method):
                 expected="label-aware",
                 fix="for the plain heads, use --method finetune (or target_only) with the same encoder settings",
             )
-        if self.setup.target is not None and not self.setup.pretrained:
-            check_same(self.options.same, self.target_space.types, self._source_types)
 
     def new_head(self, space: LabelSpace, size: int, key: str) -> LabelAwareHead:
         seed_torch(self.config.seed, "decoder", key)
@@ -136,19 +133,20 @@ class Laner(Method):
 
     def _target_head(self, old: LabelAwareHead, model: TaggingModel) -> LabelAwareHead:
         """A head for the target that starts from what ``old`` knows."""
-        check_same(self.options.same, self.target_space.types, old.space.types)
-        same = same_types(self.target_space.types, old.space.types, self.options.same)
+        check_mapping(self.config.head.same, self.target_space.types, old.types)
+        same = LabelMapping.between(self.target_space.types, old.types, self.config.head.same)
         space = self.target_space
         if self.options.labels == "union":
             space = joined_space(space, old.space, same)
         new = self.new_head(space, model.encoder.size, TARGET)
         _check_shape(old.settings, new.settings)
         kept = {t: t for t in space.types if t in old.space.types and t not in self.target_space.types}
-        known = kept | same
+        known = kept | dict(same)
         unknown = [t for t in space.types if t not in known]
         nearest = self.options.new_rows == "nearest"
         like = nearest_types(model.encoder, unknown, old.space.types) if nearest else {}
         carry_over(new, old, known, like)
+        new.kept_rows = dict(same)
         if self.options.new_rows == "names":
             start_from_names(new, model.encoder, unknown)
         return new

@@ -13,7 +13,7 @@ from nershift.data.label_mapping import LONG
 from nershift.data.labels import LabelSpace, normalised, split_tag
 from nershift.data.spans import Sentence
 from nershift.encoders.base import Encoder
-from nershift.heads.initialise import like_tags
+from nershift.heads.tags import matching_tags
 from nershift.methods.laner.head import LabelAwareHead
 from nershift.model import Batch
 
@@ -86,22 +86,11 @@ def carry_over(new: LabelAwareHead, old: LabelAwareHead, same: Mapping[str, str]
             of its own random rows: equal rows that no training sentence tells apart would tie in every score, and
             rounding would choose between them.
     """
-    for part in ("prefixes", "query", "reader"):
-        if hasattr(old, part):
-            getattr(new, part).load_state_dict(getattr(old, part).state_dict())
-    origin = {**like, **same}
-    uses = Counter(origin.values())
-    apart = {label for label in like if label not in same and uses[origin[label]] > 1}
-    rows = [  # to, from, and the share of its own row that stays
-        (to, from_, OWN if split_tag(new.space.tags[to])[1] in apart else 0.0)
-        for to, from_ in like_tags(new.space, old.space, origin)
-    ]
-    _mix_rows(new.project.weight, old.project.weight, rows)
-    _mix_rows(new.project.bias, old.project.bias, rows)
-    _mix_rows(new.labels.weight, old.labels.weight, [*rows, (-1, -1, 0.0)])  # the last row is the start label
-
-
-def _mix_rows(new: Tensor, old: Tensor, rows: Sequence[tuple[int, int, float]]) -> None:
-    """The two may be on different devices: a new head is on the CPU, the old one where it was trained."""
-    for to, from_, own in rows:
-        new[to] = torch.lerp(old[from_].to(new), new[to], own)  # at 0 exactly the old row
+    new.start_from(old, same)
+    uses = Counter({**like, **same}.values())
+    start_like = {label: source for label, source in like.items() if label not in same}
+    for to, source in matching_tags(new.space, old.space, start_like)[1:]:  # the first is O
+        own = OWN if uses[start_like[split_tag(new.space.tags[to])[1]]] > 1 else 0.0
+        for (mine, _), (theirs, _) in zip(new.parameters_by_tag(), old.parameters_by_tag(), strict=True):
+            # The two may be on different devices: a head is made on the CPU.
+            mine[to] = torch.lerp(theirs[source].to(mine), mine[to], own)  # at 0 the old row to the last digit

@@ -85,8 +85,8 @@ class TaskSampler(BatchSampler):
     def _batch(self, kind: Kind, rows: Sequence[int], number: int, tasks: Sequence[int], whole: int) -> TaskBatch:
         pieces = [self.masked(number // self.per_epoch, kind, i) for i in rows]
         at = [self._at(kind, i) for i in rows]
-        assert self._tags is not None
-        batch = self.model.batch(self.key, [self.sentences[i] for i in at], pieces, [self._tags[i] for i in at])
+        assert self._targets is not None
+        batch = self.model.batch(self.key, [self.sentences[i] for i in at], pieces, [self._targets[i] for i in at])
         return TaskBatch(**vars(batch), windows=windows(pieces), number=number, tasks=tasks, whole=whole)
 
     def _at(self, kind: Kind, i: int) -> int:

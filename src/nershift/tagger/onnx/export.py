@@ -16,10 +16,9 @@ from nershift.encoders.recurrent import RecurrentEncoder
 from nershift.encoders.subword_table import SubwordTable
 from nershift.encoders.transformer import TransformerEncoder
 from nershift.errors import CheckpointError, MissingExtraError, SetupError
-from nershift.heads.crf.head import CRFHead
+from nershift.heads.tags import TagHead
 from nershift.methods.crosslm.lm_features import LMFeatureEncoder
 from nershift.storage import replacing, write_text
-from nershift.tagger.onnx.head import KINDS
 from nershift.tagger.onnx.readers import MODEL, TOKENIZER, WORDS
 from nershift.tagger.onnx.tagger import DESCRIPTION, FORMAT, OnnxTagger
 from nershift.tagger.tagger import Tagger
@@ -93,7 +92,7 @@ def export_onnx(
             assert isinstance(encoder, RecurrentEncoder)
             described = _write_recurrent(tagger, encoder, temporary)
         described |= {"format": FORMAT, "precision": "int8" if int8 else "fp32"}
-        described |= {"decoder": _decoder(tagger), "meta": tagger.meta}
+        described |= {"decoder": _describe_head(_head(tagger)), "meta": tagger.meta}
         _write_description(temporary, described)
         made = OnnxTagger.load(temporary)
         check = compare(tagger, made, [*(sentences or _builtin()), *_hard(sentences or _builtin())])
@@ -117,7 +116,7 @@ def _advice(check: Check, int8: bool) -> str:
 @torch.no_grad()
 def compare(tagger: Tagger, made: OnnxTagger, sentences: Sequence[Sentence]) -> Check:
     """Run both over the same batches; scores are compared before decoding, tags after it."""
-    model, head = tagger.model, tagger.model.head(tagger.key)
+    model, head = tagger.model, _head(tagger)
     difference = largest = 0.0
     tokens = changed = 0
     for part in by_length(sentences, _BATCH):
@@ -153,8 +152,8 @@ def _refuse(tagger: Tagger, int8: bool) -> None:
     why = ""
     if tagger.adapter is not None:
         why = "it adapts its weights to every sentence, which takes gradients"
-    elif head.kind not in KINDS:
-        why = f"its head '{head.kind}' reads its own answers, word by word"
+    elif not head.exportable:
+        why = f"its head '{head.kind}' is more than a linear layer and a search over tags"
     elif isinstance(encoder, LMFeatureEncoder):
         why = "it reads the states of a second encoder, a language model"
     elif recurrent and isinstance(encoder.words, SubwordTable):
@@ -192,7 +191,7 @@ def _write_recurrent(tagger: Tagger, encoder: RecurrentEncoder, folder: Path) ->
 
     words = words_model(encoder)
     onnx.save(words, str(folder / WORDS))
-    onnx.save(sentences_model(encoder, tagger.model.head(tagger.key).project), str(folder / MODEL))
+    onnx.save(sentences_model(encoder, _head(tagger).project), str(folder / MODEL))
     return {
         "kind": "recurrent",
         "encoder": {
@@ -208,7 +207,7 @@ def _write_recurrent(tagger: Tagger, encoder: RecurrentEncoder, folder: Path) ->
 def _write_transformer(tagger: Tagger, encoder: TransformerEncoder, folder: Path, int8: bool) -> dict[str, Any]:
     from nershift.tagger.onnx.transformer import quantise, write_model
 
-    project = tagger.model.head(tagger.key).project
+    project = _head(tagger).project
     if int8:
         whole = folder / "float.onnx"
         write_model(encoder, project, whole)
@@ -230,13 +229,17 @@ def _write_transformer(tagger: Tagger, encoder: TransformerEncoder, folder: Path
     }
 
 
-def _decoder(tagger: Tagger) -> dict[str, Any]:
+def _head(tagger: Tagger) -> TagHead:
+    """The head, which is exportable: a linear layer that scores tags, then a search."""
     head = tagger.model.head(tagger.key)
-    told = head.describe() | {"temperature": head.temperature}
-    if isinstance(head, CRFHead):
-        chain = {"transitions": head.transitions, "starts": head.starts, "ends": head.ends}
-        told |= {name: scores.detach().cpu().tolist() for name, scores in chain.items()}
-    return told
+    if not isinstance(head, TagHead):
+        raise TypeError(f"head '{head.kind}' says that it is exportable, but has no tags")
+    return head
+
+
+def _describe_head(head: TagHead) -> dict[str, Any]:
+    chain = {name: scores.detach().cpu().tolist() for name, scores in head.chain_scores().items()}
+    return head.describe() | {"temperature": head.temperature} | chain
 
 
 def _write_description(folder: Path, description: Mapping[str, Any]) -> None:

@@ -14,8 +14,6 @@ from nershift.heads.crf.arrays import BLOCKED, span_probabilities, viterbi
 
 Array = NDArray[Any]
 
-KINDS = ("crf", "softmax", "prototypes")  # the last one measures distances, which is a linear layer, too
-
 
 class ArrayHead:
     """Most probable legal tags, by the description that the export wrote.
@@ -30,7 +28,7 @@ class ArrayHead:
         self.temperature = float(description["temperature"])
         legal = (self.space.legal_steps, self.space.legal_starts, self.space.legal_ends)
         given: list[Any] = [np.float32(0)] * 3
-        if self.kind == "crf":
+        if "transitions" in description:
             given = [np.array(description[name], np.float32) for name in ("transitions", "starts", "ends")]
         self.chain = [
             np.where(np.array(may), scores, np.float32(BLOCKED)) for may, scores in zip(legal, given, strict=True)
