@@ -19,7 +19,7 @@ from nershift.methods.laner.fast import kernels
 from nershift.methods.laner.fast.all_prefixes import AllPrefixes
 from nershift.methods.laner.fast.chain import PREFIX, Chain, typical_prefixes
 from nershift.methods.laner.fast.fixed_point import first_guess, fixed_point, parallel_pass
-from nershift.methods.laner.head import LabelAwareHead
+from nershift.methods.laner.head import LabelAwareHead, LabelAwareSettings
 
 VARIANTS = [
     {"background": b, "context": c, "connect": n}
@@ -44,7 +44,7 @@ def make(scheme: Any = "BIO", seed: int = 0, types: int = 3, **settings: Any) ->
     """Weights large enough for the labels before to matter."""
     torch.manual_seed(seed)
     space = LabelSpace.of([f"t{i}" for i in range(types)], scheme)
-    head = LabelAwareHead.new(space, 6, {"label_size": 5, **settings}).double()
+    head = LabelAwareHead(space, 6, LabelAwareSettings(label_size=5, **settings)).double()
     for p in head.parameters():
         nn.init.uniform_(p, -1, 1)
     return head.eval().requires_grad_(False)

@@ -16,7 +16,7 @@ from nershift.methods.laner.fast.all_prefixes import AllPrefixes
 from nershift.methods.laner.fast.chain import Chain, propagates_on_gpu
 from nershift.methods.laner.fast.fixed_point import fixed_point, parallel_pass
 from nershift.methods.laner.fast.graph_decoding import GraphDecoder, decode_by_graphs
-from nershift.methods.laner.head import LabelAwareHead
+from nershift.methods.laner.head import LabelAwareHead, LabelAwareSettings
 
 SPACE = LabelSpace.of(["A", "B", "C"], "BIO")
 LENGTHS = torch.tensor([11, 4, 1, 7])
@@ -32,7 +32,7 @@ class Rerun(GraphDecoder):
 def make(seed: int = 0, device: str = "cpu") -> LabelAwareHead:
     """Weights large enough for the labels before to matter."""
     torch.manual_seed(seed)
-    head = LabelAwareHead.new(SPACE, 6, {"label_size": 5})
+    head = LabelAwareHead(SPACE, 6, LabelAwareSettings(label_size=5))
     for p in head.parameters():
         nn.init.uniform_(p, -1, 1)
     return head.eval().to(device)

@@ -18,7 +18,7 @@ from nershift.methods.laner import head as module
 from nershift.methods.laner.fast.all_prefixes import AllPrefixes
 from nershift.methods.laner.fast.check import compare, margins
 from nershift.methods.laner.fast.fixed_point import fixed_point
-from nershift.methods.laner.head import LabelAwareHead
+from nershift.methods.laner.head import LabelAwareHead, LabelAwareSettings
 
 SPACE = LabelSpace.of(["A", "B"], "BIO")
 SIZE, LABEL = 6, 5
@@ -45,7 +45,7 @@ both_paths = pytest.mark.usefixtures("path")
 def make(space: LabelSpace = SPACE, seed: int = 3, **settings: Any) -> LabelAwareHead:
     """A head with weights large enough for the labels before to matter."""
     torch.manual_seed(seed)
-    head = LabelAwareHead.new(space, SIZE, {"label_size": LABEL, **settings})
+    head = LabelAwareHead(space, SIZE, LabelAwareSettings(label_size=LABEL, **settings))
     for p in head.parameters():
         nn.init.uniform_(p, -1, 1)
     return head.eval()

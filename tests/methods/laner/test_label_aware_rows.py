@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from nershift.data.labels import LabelSpace
 from nershift.methods.laner.fast.check import margins
 from nershift.methods.laner.fast.fixed_point import fixed_point
-from nershift.methods.laner.head import LabelAwareHead
+from nershift.methods.laner.head import LabelAwareHead, LabelAwareSettings
 from nershift.methods.laner.rows import OWN, carry_over
 
 SIZE = 16
@@ -16,7 +16,7 @@ SIZE = 16
 
 def made(*types: str, seed: int) -> LabelAwareHead:
     torch.manual_seed(seed)
-    return LabelAwareHead.new(LabelSpace.of(types, "BIO"), SIZE, {"label_size": 8}).requires_grad_(False)
+    return LabelAwareHead(LabelSpace.of(types, "BIO"), SIZE, LabelAwareSettings(label_size=8)).requires_grad_(False)
 
 
 def learned() -> LabelAwareHead:

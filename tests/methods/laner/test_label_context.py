@@ -13,7 +13,7 @@ from nershift.data.labels import LabelSpace
 from nershift.methods.laner.fast import chain, graph_decoding, kernels, prefix_states
 from nershift.methods.laner.fast.attention import attend
 from nershift.methods.laner.fast.prefix_states import backward_states, forward_states, fused_context, recurrence
-from nershift.methods.laner.head import LabelAwareHead, LabelEncoder
+from nershift.methods.laner.head import LabelAwareHead, LabelAwareSettings, LabelEncoder
 
 ARGUMENTS = [
     *("const float4*", "const float*", "const long long*", "const float*", "const float*", "const float*"),
@@ -82,7 +82,7 @@ def test_the_cpu_does_without_the_kernel() -> None:
 @pytest.mark.parametrize("size", [100, 129])
 def test_the_gpu_decodes_with_the_kernels_without_a_warning(size) -> None:
     torch.manual_seed(0)
-    head = LabelAwareHead.new(LabelSpace.of(["A", "B"], "BIO"), 24, {"label_size": size}).cuda().eval()
+    head = LabelAwareHead(LabelSpace.of(["A", "B"], "BIO"), 24, LabelAwareSettings(label_size=size)).cuda().eval()
     states = 3 * torch.randn(20, 12, 24, device="cuda")
     mask = torch.arange(12, device="cuda") < torch.arange(1, 21, device="cuda")[:, None]
     expected = head.greedy(states, mask)
