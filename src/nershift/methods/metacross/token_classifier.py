@@ -34,13 +34,13 @@ def labelled_batch(
 ) -> Batch:
     """A batch with gold tags; ``pieces`` are what the encoder prepared, if that is known."""
     pieces = pieces or [model.encoder.prepare(s.tokens) for s in sentences]
-    return model.batch(key, sentences, pieces, [model.encode_tags(key, s) for s in sentences])
+    return model.batch(key, sentences, pieces, [model.head(key).targets(s) for s in sentences])
 
 
 def sentence_losses(model: TaggingModel, batch: Batch, weight: float = 0.0) -> Tensor:
     """Eq. 3 of each sentence, or eq. 13 with λ = ``weight``; [B]."""
-    assert batch.tags is not None
-    losses = token_losses(softmax_of(model, batch.key), model.states(batch), batch.mask, batch.tags)
+    assert batch.targets is not None
+    losses = token_losses(softmax_of(model, batch.key), model.states(batch), batch.mask, batch.targets)
     return mean_and_max(losses, batch.mask, weight)
 
 
