@@ -42,6 +42,13 @@ OPTIONS: dict[str, dict[str, str]] = {
         "words": "word_tables",
     },
     "dann": {"weight": "adversary_weight"},
+    "metacross": {
+        "steps": "inner_steps",
+        "inner_rate": "inner_lr",
+        "adapt_rate": "adapt_lr",
+        "adapt_rates": "adapt_lrs",
+        "decay": "weight_decay",
+    },
     "metaner": {
         "inner_rate": "inner_lr",
         "weight": "adversary_weight",

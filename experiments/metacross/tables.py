@@ -32,7 +32,7 @@ _TRAINING: dict[str, Any] = {"lr": 2e-4, "precision": "bf16", "eval_batch_size":
 # Two epochs of 32 sentences, or tasks, a step, with a rate that falls.
 _SOURCE: dict[str, Any] = {**_TRAINING, "max_steps": 880, "schedule": "linear", "warmup": 0.1}
 _DIRECT: dict[str, Any] = {"encoder": _ENCODER, "pretrain": _SOURCE, "train": _TRAINING}
-_SGD = {"rule": "sgd", "inner_rate": 3e-4, "adapt_rate": 0.01}
+_SGD = {"rule": "sgd", "inner_lr": 3e-4, "adapt_lr": 0.01}
 _OPTIONS = {"vectors": "words", "adapt_precision": "bf16", "memory": 8.0, **_SGD}
 CONFIGS = {"direct": _DIRECT, "metacross": merge(_DIRECT, {"options": _OPTIONS})}
 
@@ -115,7 +115,7 @@ def _place(c: Cell) -> tuple[str, str]:
 
 # What rates are chosen from, by F1 on the English dev split. Adaptation rates are tried on one and the same model.
 _STEPS = [0.003, 0.01, 0.03]
-_ADAM = {"rule": "adam", "inner_rate": 1e-4, "adapt_rates": [2e-5, 7e-5, 2e-4]}
+_ADAM = {"rule": "adam", "inner_lr": 1e-4, "adapt_lrs": [2e-5, 7e-5, 2e-4]}
 _SHORT = {"pretrain": {"max_steps": 440}}
 RATES: dict[str, tuple[str, dict[str, Any]]] = {
     "direct, 2e-4": ("direct", {}),
@@ -124,12 +124,12 @@ RATES: dict[str, tuple[str, dict[str, Any]]] = {
     "direct, 2e-4, 1 epoch": ("direct", _SHORT),
 }
 _INNER: dict[str, dict[str, Any]] = {
-    "sgd 3e-4, 2e-4": {"options": {"adapt_rates": _STEPS}},
-    "sgd 1e-3, 2e-4": {"options": {"inner_rate": 1e-3, "adapt_rates": _STEPS}},
-    "sgd 3e-3, 2e-4": {"options": {"inner_rate": 3e-3, "adapt_rates": _STEPS}},
-    "sgd 3e-4, 4e-4": {"pretrain": {"lr": 4e-4}, "options": {"adapt_rates": _STEPS}},
-    "sgd 3e-4, 2e-4, centred": {"options": {"adapt_rates": _STEPS, "centre": True}},
-    "clipped sgd 1e-2, 2e-4": {"options": {"inner_rate": 1e-2, "clip": 1.0, "adapt_rates": _STEPS}},
+    "sgd 3e-4, 2e-4": {"options": {"adapt_lrs": _STEPS}},
+    "sgd 1e-3, 2e-4": {"options": {"inner_lr": 1e-3, "adapt_lrs": _STEPS}},
+    "sgd 3e-3, 2e-4": {"options": {"inner_lr": 3e-3, "adapt_lrs": _STEPS}},
+    "sgd 3e-4, 4e-4": {"pretrain": {"lr": 4e-4}, "options": {"adapt_lrs": _STEPS}},
+    "sgd 3e-4, 2e-4, centred": {"options": {"adapt_lrs": _STEPS, "centre": True}},
+    "clipped sgd 1e-2, 2e-4": {"options": {"inner_lr": 1e-2, "clip": 1.0, "adapt_lrs": _STEPS}},
     "adam 1e-4, 2e-4": {"options": _ADAM},
 }
 RATES |= {f"{name}, 1 epoch": ("metacross", merge(_SHORT, over)) for name, over in _INNER.items()}

@@ -23,7 +23,7 @@ def small(encoder: Path) -> dict[str, Any]:
         },
         "pretrain": {"batch_size": 6, "max_steps": 4, "epochs": 2, "lr": 0.01},
         "train": {"batch_size": 8, "epochs": 1, "lr": 0.01},
-        "options": {"inner_rate": 0.01, "adapt_rate": 0.01},
+        "options": {"inner_lr": 0.01, "adapt_lr": 0.01},
     }
 
 

@@ -206,9 +206,7 @@ def test_nothing_is_left_behind(folders: dict[str, Path]) -> None:
 
 
 def options(rule: StepRule, **more: Any) -> MetaCrossOptions:
-    return MetaCrossOptions(
-        rule=rule.kind, adapt_rate=rule.rate, clip=rule.clip, weight_decay=rule.weight_decay, **more
-    )
+    return MetaCrossOptions(rule=rule.kind, adapt_lr=rule.rate, clip=rule.clip, weight_decay=rule.weight_decay, **more)
 
 
 def test_sentences_are_predicted_alike_one_by_one_and_together(folders: dict[str, Path]) -> None:

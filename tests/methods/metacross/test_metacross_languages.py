@@ -64,7 +64,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "device": "cpu",
         "encoder": {"transformer": {"name": str(folder), "freeze_layers": 1}, "chars": {"use": False}},
         "pretrain": {"batch_size": 5, "max_steps": 20, "epochs": 20, "lr": 0.01},
-        "options": {"vectors": "words", "centre": True, "adapt_rate": 0.01, "labels": {"MISC": "O"}},
+        "options": {"vectors": "words", "centre": True, "adapt_lr": 0.01, "labels": {"MISC": "O"}},
     }
 
 

@@ -30,7 +30,7 @@ MakeCorpus = Callable[..., Corpus]
 def test_a_run_adapts_to_every_test_sentence(
     source: Corpus, target: Corpus, settings: dict[str, Any], tmp_path: Path, preset: str
 ) -> None:
-    settings["options"] = {"adapt_rate": 0.05}
+    settings["options"] = {"adapt_lr": 0.05}
     run = transfer(
         "metacross",
         target,
@@ -51,7 +51,7 @@ def test_a_run_adapts_to_every_test_sentence(
 
 @pytest.fixture(scope="module")
 def trained(encoder: Path, make_corpus: MakeCorpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    config = merge(small(encoder), {"pretrain": {"max_steps": 30, "epochs": 30}, "options": {"adapt_rate": 0.03}})
+    config = merge(small(encoder), {"pretrain": {"max_steps": 30, "epochs": 30}, "options": {"adapt_lr": 0.03}})
     out = tmp_path_factory.mktemp("trained") / "r"
     source, target = make_source(make_corpus), make_target(make_corpus)
     return transfer("metacross", target, [source], out=out, config=config, quiet=True, report=False).folder
@@ -112,7 +112,7 @@ def test_a_run_says_what_adaptation_changed(run: Run) -> None:
 def test_the_rate_is_chosen_on_the_dev_splits_of_the_sources(
     source: Corpus, target: Corpus, settings: dict[str, Any], tmp_path: Path
 ) -> None:
-    settings["options"] |= {"rule": "sgd", "adapt_rates": [1000.0, 1e-6]}  # the first ruins the model
+    settings["options"] |= {"rule": "sgd", "adapt_lrs": [1000.0, 1e-6]}  # the first ruins the model
     settings["pretrain"] |= {"max_steps": 30, "epochs": 30}
     done = transfer("metacross", target, [source], out=tmp_path / "r", config=settings, quiet=True, report=False)
     adapter = done.tagger().adapter
@@ -208,8 +208,8 @@ def test_impossible_settings(
 
 def test_presets_hold_what_the_paper_says() -> None:
     paper, released = resolve("metacross"), resolve("metacross", {"preset": "released"})
-    assert (paper.options["inner_rate"], paper.pretrain.lr, paper.options["adapt_rate"]) == (3e-5, 3e-5, 1e-5)
-    assert (paper.options["neighbours"], paper.options["steps"], paper.pretrain.batch_size) == (2, 2, 32)
+    assert (paper.options["inner_lr"], paper.pretrain.lr, paper.options["adapt_lr"]) == (3e-5, 3e-5, 1e-5)
+    assert (paper.options["neighbours"], paper.options["inner_steps"], paper.pretrain.batch_size) == (2, 2, 32)
     assert (paper.options["mask_rate"], paper.options["max_weight"], paper.pretrain.max_steps) == (
         0.2,
         2.0,

@@ -78,7 +78,7 @@ def test_without_inner_steps_it_is_the_sum_of_query_gradients(
 ) -> None:
     """Eqs. 10 and 12 at θ' = θ, loss by hand: mean of the tokens' cross-entropies and twice the largest."""
     for batched in ("always", "never"):
-        stage = phase_of(make_method, source, settings, steps=0, mask_rate=0.0, batched=batched)
+        stage = phase_of(make_method, source, settings, inner_steps=0, mask_rate=0.0, batched=batched)
         found = gradients(stage)
         model = stage.model
         total = torch.zeros(())

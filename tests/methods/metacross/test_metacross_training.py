@@ -32,7 +32,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "device": "cpu",
         "encoder": {"transformer": transformer, "chars": {"use": False}, "dropout": 0.0},
         "pretrain": {"batch_size": 8, "max_steps": 7, "epochs": 9, "lr": 0.01},
-        "options": {"rule": "sgd", "inner_rate": 0.01, "adapt_rate": 0.01},
+        "options": {"rule": "sgd", "inner_lr": 0.01, "adapt_lr": 0.01},
     }
 
 
@@ -106,7 +106,7 @@ def test_other_errors_are_not_taken_for_short_memory(make: Make, monkeypatch: py
 def test_meta_gradients_in_half_precision(make: Make, rule: str, batched: str) -> None:
     over = {
         "pretrain": {"precision": "bf16"},
-        "options": {"rule": rule, "inner_rate": 1e-3, "batched": batched},
+        "options": {"rule": rule, "inner_lr": 1e-3, "batched": batched},
     }
     exact, half = make(over), make(over)
     expected = gradients(exact)
@@ -149,7 +149,7 @@ def test_training_learns(make_corpus: Make, settings: dict[str, Any], tmp_path: 
     source = make_corpus("news", train=60, dev=20, test=0)
     target = Corpus("ward", make_corpus("clinic", train=10, dev=6, test=8).mapped({"drug": "O"}).splits)
     config = merge(settings, {"pretrain": {"max_steps": 96, "epochs": 12, "precision": "bf16"}})
-    config = merge(config, {"options": {"adapt_rates": [0.01, 0.1], "adapt_precision": "bf16"}})
+    config = merge(config, {"options": {"adapt_lrs": [0.01, 0.1], "adapt_precision": "bf16"}})
     run = transfer("metacross", target, [source], out=tmp_path / "r", config=config, quiet=True, report=False)
     with TrainLogger(run.folder, quiet=True) as logger:
         told = [e for e in logger.entries() if e["phase"] == "pretrain"]

@@ -37,7 +37,7 @@ class Adaptation:
 
     def __init__(self, model: TaggingModel, key: str, options: MetaCrossOptions, batched: bool = True) -> None:
         self.model, self.key, self.options = model, key, options
-        self.rule = options.step_rule(options.adapt_rate)
+        self.rule = options.step_rule(options.adapt_lr)
         odd = uncovered(model) if batched else []
         if odd:
             log.warning("adapting one sentence at a time: no batched step for %s", ", ".join(odd[:3]))

@@ -31,7 +31,7 @@ _RELEASED_OPTIONS = {
     "mask_support": False,
 }
 # Inner and adaptation steps by the paper's formulas, with larger rates: at Adam's, SGD hardly moves the weights.
-_SGD_OPTIONS = {"rule": "sgd", "clip": 1.0, "inner_rate": 1e-2, "adapt_rates": [1e-3, 1e-2, 1e-1]}
+_SGD_OPTIONS = {"rule": "sgd", "clip": 1.0, "inner_lr": 1e-2, "adapt_lrs": [1e-3, 1e-2, 1e-1]}
 
 
 class MetaTraining(TokenMethod):
@@ -100,12 +100,12 @@ class MetaCross(MetaTraining, ZeroShot):
 
     def check(self) -> None:
         super().check()
-        if self.options.adapt and self.options.adapt_rates and not self.source_dev() and not self.setup.pretrained:
+        if self.options.adapt and self.options.adapt_lrs and not self.source_dev() and not self.setup.pretrained:
             raise SetupError(
                 "there is no dev split to choose a rate on",
-                place="options.adapt_rates",
+                place="options.adapt_lrs",
                 expected="a source with a dev split",
-                fix="hold out part of it (--hold-out 0.1), or set options.adapt_rate and adapt_rates=[]",
+                fix="hold out part of it (--hold-out 0.1), or set options.adapt_lr and adapt_lrs=[]",
             )
 
     def adapter(self, model: TaggingModel, kept: SentenceAdapter | None = None) -> SupportIndex | None:
@@ -114,14 +114,14 @@ class MetaCross(MetaTraining, ZeroShot):
             return None
         if not isinstance(kept, SupportIndex):
             index = self.source_index(model)
-            rate = self._best_rate(model, index) if options.adapt_rates else options.adapt_rate
-            index.options = dataclasses.replace(options, adapt_rate=rate)
+            rate = self._best_rate(model, index) if options.adapt_lrs else options.adapt_lr
+            index.options = dataclasses.replace(options, adapt_lr=rate)
             return index
         # The vectors were made with the options of then, and a rate was chosen when the sources were there.
         then = kept.options
         kept.options = dataclasses.replace(options, vectors=then.vectors, centre=then.centre)
-        if options.adapt_rates:
-            step = {name: getattr(then, name) for name in ("rule", "adapt_rate", "clip", "weight_decay")}
+        if options.adapt_lrs:
+            step = {name: getattr(then, name) for name in ("rule", "adapt_lr", "clip", "weight_decay")}
             kept.options = dataclasses.replace(kept.options, **step)
         return kept
 
@@ -132,10 +132,10 @@ class MetaCross(MetaTraining, ZeroShot):
         tasks = index.search(dev, model)[0].tolist()
 
         def f1(rate: float) -> float:
-            options = dataclasses.replace(self.options, adapt_rate=rate)
+            options = dataclasses.replace(self.options, adapt_lr=rate)
             return score(dev, Adaptation(model, key, options).predict(dev, index.sentences, tasks)).f1
 
-        return max(sorted(self.options.adapt_rates), key=f1)
+        return max(sorted(self.options.adapt_lrs), key=f1)
 
 
 @register("metacross-few")

@@ -31,17 +31,17 @@ class MetaCrossOptions(DirectOptions):
     )
     centre: bool = setting(False, "Subtract the mean sentence vector before comparing.")
     retriever: str = setting("", "Folder or hub name of another encoder for the sentence vectors; empty: the tagger's.")
-    steps: int = setting(2, "n: gradient steps of the inner update.", low=0)
+    inner_steps: int = setting(2, "n: gradient steps of the inner update.", was="steps", low=0)
     rule: RuleKind = setting(
         "adam",
         "Optimiser of inner and adaptation steps, started afresh for each task: `adam` (the paper's text), `sgd` (its "
         "formula) or `released` (its code).",
     )
-    inner_rate: float = setting(3e-5, "α: learning rate of the inner update.", low=0)
+    inner_lr: float = setting(3e-5, "α: learning rate of the inner update.", was="inner_rate", low=0)
     inner_schedule: bool = setting(False, "Let α follow the learning-rate schedule of the meta-update.")
-    adapt_rate: float = setting(1e-5, "γ: learning rate of the step for each test sentence.", low=0)
-    adapt_rates: tuple[float, ...] = setting(
-        (), "Choose γ among these by F1 on the sources' dev splits; empty: use `adapt_rate`.", low=0
+    adapt_lr: float = setting(1e-5, "γ: learning rate of the step for each test sentence.", was="adapt_rate", low=0)
+    adapt_lrs: tuple[float, ...] = setting(
+        (), "Choose γ among these by F1 on the sources' dev splits; empty: use `adapt_lr`.", was="adapt_rates", low=0
     )
     clip: float = setting(
         0.0, "Largest gradient norm of each tensor in inner and adaptation steps; 0: no clipping.", low=0

@@ -42,7 +42,7 @@ class PseudoTaskStage(TrainingStage):
     ) -> None:
         super().__init__("pretrain", model, config, {"tasks": sampler}, seed, dev)
         self.sampler, self.options = sampler, options
-        self.rule = options.step_rule(options.inner_rate)
+        self.rule = options.step_rule(options.inner_lr)
         self._uncovered = bool(uncovered(model))
         self._most = config.batch_size  # tasks at once; fewer after memory was short
 
@@ -68,7 +68,7 @@ class PseudoTaskStage(TrainingStage):
         if self.batched:
             longest = max(self.sampler.positions(i) for i in tasks)
             # Later steps and the query hold as much for their backward passes as the first step does.
-            each = (1 + self.options.steps) * task_bytes(self.model, self.rule, longest, self.config.precision)
+            each = (1 + self.options.inner_steps) * task_bytes(self.model, self.rule, longest, self.config.precision)
             size = max(1, min(self._most, int(self.options.memory * 2**30 / each)))
         for start in range(0, len(tasks), size):
             yield tasks[start : start + size]
@@ -84,7 +84,7 @@ class PseudoTaskStage(TrainingStage):
         totals = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
         losses, weight = [], self.options.max_weight
         for query, support in groups:
-            with inner_update(self.model, self._rule(query), self.options.steps, support, weight):  # eq. 7
+            with inner_update(self.model, self._rule(query), self.options.inner_steps, support, weight):  # eq. 7
                 loss = sentence_losses(self.model, query, weight).sum()
                 grads = torch.autograd.grad(loss, parameters, allow_unused=True)  # eq. 12
             for total, grad in zip(totals, grads, strict=True):
@@ -125,7 +125,7 @@ class PseudoTaskStage(TrainingStage):
         members = [range(t * each, (t + 1) * each) for t in range(len(query))]
         rows = Layout(support.windows, members, device)
         with PerTaskUpdate(model, self._rule(query)) as update:
-            for _ in range(self.options.steps):
+            for _ in range(self.options.inner_steps):
                 update.step(lambda: sentence_losses(model, support, weight).sum(), rows)
             with update.applied(Layout.one_each(query.windows, device)):
                 return sentence_losses(model, query, weight).sum()

@@ -82,7 +82,7 @@ class SupportIndex(SentenceAdapter):
         ]
 
     def measures(self) -> dict[str, Any]:
-        return {"rate": self.options.adapt_rate}
+        return {"rate": self.options.adapt_lr}
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -126,7 +126,7 @@ def _options(description: Mapping[str, Any]) -> MetaCrossOptions:
         vectors=old["pooling"],
         centre=old["centre"],
         rule=rule["kind"],
-        adapt_rate=rule["rate"],
+        adapt_lr=rule["rate"],
         clip=rule["clip"],
         weight_decay=rule["decay"],
         memory=old["memory"],
