@@ -1,4 +1,4 @@
-"""Files that are whole or absent: everything is written beside its place and moved there in one go."""
+"""Files that are complete or absent: everything is written to a temporary path and then moved."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nershift.errors import CheckpointError, DataError
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a path beside ``path`` to write to; on success, flushed to disk, it replaces ``path``."""
+    """Yield a temporary path to write to; on success it is flushed to disk and replaces ``path``."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
-    """Call ``write(temporary)``, and let what it wrote take the place of ``path`` in one go."""
+    """Call ``write(temporary)`` and move what it wrote to ``path``."""
     with replacing(path) as temporary:
         write(temporary)
 

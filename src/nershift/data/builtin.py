@@ -1,9 +1,9 @@
-"""A generated corpus of several domains: enough to try every method on, without fetching anything.
+"""A generated corpus of several domains: enough to try every method, without a download.
 
 The domains share some entity types (person, place, organisation), have others to themselves (drug, statute,
-dish) and write in their own ways. Names are invented from parts, so a tagger has to learn how names look and
-where they stand; a list of names does not help. The same name may be a town here, a team or a surname there,
-and only the words around it tell. All of it is a function of domain and seed, the same on every machine.
+dish) and differ in style. Names are invented from parts, so a tagger has to learn how names look and where they
+stand; a list of names does not help. The same name may be a town here, a team or a surname there, and only the
+context tells. Everything is a function of domain and seed, the same on every machine.
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ def builtin_corpus(domain: str, seed: int = 0) -> Corpus:
     splits: dict[str, tuple[Sentence, ...]] = {}
     seen: set[tuple[str, ...]] = set()
     for split, size in SIZES.items():
-        made: list[Sentence] = []
-        while len(made) < size:
+        sentences: list[Sentence] = []
+        while len(sentences) < size:
             sentence = _spoil(_sentence(rng.choice(FORMS[domain]), names), NOISE[domain], rng)
             if sentence.tokens not in seen:
                 seen.add(sentence.tokens)
-                made.append(sentence)
-        splits[split] = tuple(made)
+                sentences.append(sentence)
+        splits[split] = tuple(sentences)
     return Corpus(f"builtin-{domain}", splits, domain=domain, language="en")
 
 
@@ -89,7 +89,7 @@ def _world(seed: int) -> dict[str, list[str]]:
 
 
 def _sentence(form: str, names: Names) -> Sentence:
-    """Take the choices of a sentence form and fill its slots."""
+    """Resolve the choices of a sentence form and fill its slots."""
     while _CHOICE.search(form):
         form = _CHOICE.sub(lambda found: names.rng.choice(found[1].split("|")), form)
     tokens: list[str] = []
@@ -109,7 +109,7 @@ def _sentence(form: str, names: Names) -> Sentence:
 
 
 def _spoil(sentence: Sentence, noise: Noise, rng: random.Random) -> Sentence:
-    """Lose capitals, letters and full stops, glue names into hashtags, as the writers of a domain do."""
+    """Drop capitals, letters and full stops, and turn names into hashtags, as the writers of a domain do."""
     tokens, spans = _hashtags(sentence, noise.tag, rng)
     if len(tokens) > 1 and tokens[-1] == "." and rng.random() < noise.no_end:
         tokens = tokens[:-1]
@@ -127,8 +127,8 @@ def _hashtags(sentence: Sentence, share: float, rng: random.Random) -> tuple[lis
         own = sentence.tokens[span.start : span.end]
         return ("#" + "".join(own),) if rng.random() < share else own
 
-    made = sentence.with_entities(words)
-    return list(made.tokens), list(made.spans)
+    tagged = sentence.with_entities(words)
+    return list(tagged.tokens), list(tagged.spans)
 
 
 def _typo(word: str, rng: random.Random) -> str:

@@ -1,4 +1,4 @@
-"""Makers of invented names. Parts are put together afresh, so most names of a test split are new to a tagger.
+"""Makers of invented names. Each name is assembled from parts, so most names of a test split are new to a tagger.
 
 Kinds of names share their parts on purpose: *Harnford* may be a town, a surname or a team, *Zelatin* a drug
 or a firm.
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from nershift.data.builtin_words import PARTS
 
-KNOWN_SHARE = 0.3  # of the names; the others are made on the spot
+KNOWN_SHARE = 0.3  # of the names; the others are new
 KNOWN_SIZE = 60  # names of a kind that all domains know
 
 

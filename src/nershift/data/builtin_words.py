@@ -1,4 +1,4 @@
-"""Word material of the built-in corpus: name parts and sentence forms, a domain each.
+"""Words of the built-in corpus: name parts, and sentence forms for each domain.
 
 A sentence form is written in three signs. ``{a|b|}`` takes one of its parts, perhaps the empty one, and may
 be nested. ``<maker>`` calls a name maker and marks its words with an entity type of the same name;

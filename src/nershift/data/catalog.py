@@ -130,9 +130,9 @@ def locate(name: str) -> Path:
 
 
 def differences(corpus: Corpus) -> list[str]:
-    """How a loaded corpus differs from what the catalogue expects; empty when all counts are met."""
+    """How a corpus differs from what the catalogue expects; empty when all counts agree."""
     wanted = entry(corpus.name)
-    found = []
+    differing = []
     for split, expected in wanted.counts.items():
         sentences = corpus.splits.get(split, ())
         mentions, tokens = sum(len(s.spans) for s in sentences), sum(len(s) for s in sentences)
@@ -140,13 +140,13 @@ def differences(corpus: Corpus) -> list[str]:
         for field in ("sentences", "mentions", "tokens"):
             here, there = getattr(have, field), getattr(expected, field)
             if here != there:
-                found.append(f"{split}: {here} {field}, {there} expected")
+                differing.append(f"{split}: {here} {field}, {there} expected")
     raw = len(corpus.splits.get("raw", ()))
     if raw != wanted.raw:
-        found.append(f"raw: {raw} sentences, {wanted.raw} expected")
+        differing.append(f"raw: {raw} sentences, {wanted.raw} expected")
     if wanted.counts and corpus.types != tuple(sorted(wanted.types)):
-        found.append(f"types: {', '.join(corpus.types)}; expected: {', '.join(sorted(wanted.types))}")
-    return found
+        differing.append(f"types: {', '.join(corpus.types)}; expected: {', '.join(sorted(wanted.types))}")
+    return differing
 
 
 @cache

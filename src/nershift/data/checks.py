@@ -1,4 +1,4 @@
-"""The report before training: what the files hold and what in them would harm a result."""
+"""The report before training: what the files hold, and what in them would spoil a result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Tokens = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Finding:
-    """One kind of misfit in one place. Notes are worth knowing; findings call for a look before training."""
+    """One kind of problem in one place. Notes are worth knowing; look at findings before you train."""
 
     kind: str
     level: Literal["finding", "note"]
@@ -40,7 +40,7 @@ class SplitCounts:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """Counts of each split, and all that was found."""
+    """Counts of each split, all findings and all notes."""
 
     splits: Mapping[str, SplitCounts]
     entries: tuple[Finding, ...]
@@ -76,11 +76,10 @@ def check(
     """Read files as one corpus, repairing what can be repaired, and report.
 
     Args:
-        paths: files, folders of split files or catalogue names, whose local copies are held against what the
-            catalogue expects; several are taken as parts of one experiment,
-            so sentences shared between any two of them are found.
+        paths: files, folders of split files, or catalogue names, whose local copies are compared with what the
+            catalogue expects. Sentences that any two of them share are reported.
         max_length: sentences with more tokens than this are reported.
-        format: of all files, when it cannot be told.
+        format: of all files; by default each file's own.
         nested: see :func:`~nershift.data.formats.read_corpus`.
     """
     listed = [paths] if isinstance(paths, str | Path) else list(paths)
@@ -92,7 +91,7 @@ def check(
 
 
 def _not_as_listed(corpora: Sequence[Corpus]) -> list[Finding]:
-    """Where local copies of corpora of the catalogue hold something else than they should."""
+    """Differences between local copies of catalogue corpora and what the catalogue expects."""
     return [
         Finding(
             "not as in the catalogue",
@@ -113,7 +112,7 @@ def check_corpus(corpus: Corpus, max_length: int = 250) -> CheckReport:
 
 
 def _named_splits(corpora: Sequence[Corpus]) -> dict[str, tuple[Sentence, ...]]:
-    """Splits by name; with the corpus in front where two corpora have the same split."""
+    """Splits by name, with the corpus in front where two corpora have the same split."""
     often = Counter(split for corpus in corpora for split in corpus.splits)
     named: dict[str, tuple[Sentence, ...]] = {}
     for number, corpus in enumerate(corpora, 1):
@@ -140,7 +139,7 @@ def _count(sentences: Sequence[Sentence]) -> SplitCounts:
 
 
 def _from_problems(problems: Problems) -> list[Finding]:
-    """Misfits that reading has met, grouped by kind and file."""
+    """Problems met while reading, grouped by kind and file."""
     groups: dict[tuple[str, str], list[Problem]] = defaultdict(list)
     for problem in problems:
         groups[problem.kind, problem.place.rpartition(":")[0] or problem.place].append(problem)
@@ -169,7 +168,7 @@ def _within_split(name: str, sentences: Sequence[Sentence], max_length: int) -> 
             repeated.append(sentence)
             if before.spans != sentence.spans:
                 contradicted.append(sentence)
-    found = [
+    findings = [
         _finding("empty sentence", "finding", name, empty, "no tokens", "remove them"),
         _finding(
             "long sentence",
@@ -189,12 +188,12 @@ def _within_split(name: str, sentences: Sequence[Sentence], max_length: int) -> 
             "agree on one annotation",
         ),
     ]
-    return [f for f in found if f.count]
+    return [f for f in findings if f.count]
 
 
 def _between_splits(splits: Mapping[str, Sequence[Sentence]]) -> list[Finding]:
     """Sentences that two splits share: a finding between labelled splits, a note where one is raw."""
-    found = []
+    findings = []
     names = list(splits)
     token_sets = {name: {s.tokens for s in splits[name] if s.tokens} for name in names}
     for i, one in enumerate(names):
@@ -204,10 +203,10 @@ def _between_splits(splits: Mapping[str, Sequence[Sentence]]) -> list[Finding]:
             longer = sum(len(s) > 3 for s in shared)
             level: Literal["finding", "note"] = "note" if "raw" in f"{one} {other}" else "finding"
             message = f"also in {one} ({longer} of them longer than 3 tokens)"
-            found.append(
+            findings.append(
                 _finding("shared sentence", level, other, shared, message, "remove them from one of the splits")
             )
-    return [f for f in found if f.count]
+    return [f for f in findings if f.count]
 
 
 def _unseen_types(counts: Mapping[str, SplitCounts]) -> list[Finding]:
@@ -215,11 +214,11 @@ def _unseen_types(counts: Mapping[str, SplitCounts]) -> list[Finding]:
     known = {t for name, c in counts.items() if _role(name) == "train" for t in c.mentions}
     if not any(_role(name) == "train" for name in counts):
         return []
-    found = []
+    findings = []
     for name, split in counts.items():
         only = [t for t in split.mentions if t not in known]
         if _role(name) in ("dev", "test") and only:
-            found.append(
+            findings.append(
                 Finding(
                     "unseen type",
                     "finding",
@@ -230,7 +229,7 @@ def _unseen_types(counts: Mapping[str, SplitCounts]) -> list[Finding]:
                     "map the types, or add examples to train",
                 )
             )
-    return found
+    return findings
 
 
 def _role(name: str) -> str:

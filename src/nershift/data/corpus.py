@@ -92,7 +92,7 @@ class Corpus:
         return self.with_splits(**{k: [map_labels(s, mapping) for s in v] for k, v in self.splits.items()})
 
     def hold_out(self, share: float, seed: int = 13) -> Corpus:
-        """Move a fixed, seeded share of ``train`` to ``dev``. Refused where a dev split exists."""
+        """Move a fixed, seeded share of ``train`` to ``dev``; an error if there is a dev split already."""
         if "dev" in self.splits:
             raise DataError(f"corpus '{self.name}' already has a dev split", fix="omit --hold-out")
         order = list(range(len(self.train)))
@@ -142,7 +142,7 @@ def subset(
 
     Args:
         sentences: the full training set. Its order matters: sort or shuffle it and other sentences are drawn.
-        ratio: share of the set in (0, 1]. Rounded half up to a whole number of sentences, at least one.
+        ratio: share of the set in (0, 1], rounded to a whole number of sentences, at least one.
         shots: number of sentences; 0 gives an empty list.
         seed: picks the permutation.
 

@@ -11,7 +11,7 @@ from nershift.errors import DataError
 
 @dataclass(frozen=True)
 class Problem:
-    """One misfit in a file. ``repair`` says what was done about it when reading went on."""
+    """One thing wrong with a file. ``repair`` says what is done about it when reading goes on."""
 
     kind: str
     place: str
@@ -28,13 +28,16 @@ class Problem:
 class Problems:
     """Collects problems (``repair=True``) or raises the first one as a :class:`DataError` (the default).
 
-    A reader calls :meth:`add` and then carries out the repair named in the problem; it never skips
-    anything without having called :meth:`add`. Entities that overlap are a problem unless they may be ``nested``.
+    A reader calls :meth:`report` and then carries out the repair named there; it never skips anything without
+    having done so. Entities that overlap are a problem unless they may be ``nested``.
     """
 
     repair: bool = False
     nested: bool = False
     found: list[Problem] = field(default_factory=list)
+
+    def report(self, kind: str, place: str, found: str, *, expected: str = "", fix: str = "", repair: str = "") -> None:
+        self.add(Problem(kind, place, found, expected, fix, repair))
 
     def add(self, problem: Problem) -> None:
         if not self.repair:

@@ -1,4 +1,4 @@
-"""Unlabelled text of any size: a file seen as a sequence of sentences, of which only a few are in memory."""
+"""Unlabelled text of any size: a file as a sequence of sentences, which are read when asked for."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ class RawText(Sequence[Sentence]):
     """Sentences of a file, read when asked for: memory does not grow with the file.
 
     The file is read once to count and check it. A line that cannot be used (not UTF-8, a megabyte long, a
-    sentence of more than 1,000 tokens) is left out and counted in ``bad``; ``examples`` holds the first few.
-    Packed files and running text are unpacked and cut into a temporary file on disk, which goes with the object.
+    sentence of more than 1,000 tokens) is skipped and counted in ``bad``; ``examples`` holds the first few.
+    Compressed files and running text are copied to a temporary file, one sentence per line, which is deleted with
+    the object.
 
     Args:
-        path: one sentence a line, or running text; ``.gz`` is unpacked.
-        format: ``raw`` (tokens parted by spaces) or ``text`` (cut into sentences and tokens by rules).
+        path: one sentence per line, or running text; ``.gz`` is decompressed.
+        format: ``raw`` (tokens separated by spaces) or ``text`` (split into sentences and tokens by rules).
     """
 
     def __init__(self, path: str | Path, format: RawFormat = "raw") -> None:
@@ -55,11 +56,11 @@ class RawText(Sequence[Sentence]):
                 f"{self.bad.total():,} lines cannot be used and {self._count:,} sentences can; "
                 f"the first bad line: {first.found}",
                 place=first.place,
-                expected="UTF-8 text, one sentence a line",
+                expected="UTF-8 text, one sentence per line",
                 fix="check that this is a text file",
             )
         if not self._count:
-            raise DataError("the file has no sentences", place=str(path), expected="one sentence a line")
+            raise DataError("the file has no sentences", place=str(path), expected="one sentence per line")
 
     def _open(self) -> IO[bytes]:
         return gzip.open(self.path) if self.path.suffix == ".gz" else self.path.open("rb")  # type: ignore[return-value]
@@ -93,11 +94,11 @@ class RawText(Sequence[Sentence]):
             self._note("encoding", place, "bytes that are not UTF-8")
             return
         if self.format == "raw":
-            found = [_tokens(text)]
+            rows = [_tokens(text)]
         else:
             cut = [text[a:b] for a, b in sentence_ranges(text)]
-            found = [[piece[a:b] for a, b in tokenize(piece)] for piece in cut]
-        for tokens in found:
+            rows = [[piece[a:b] for a, b in tokenize(piece)] for piece in cut]
+        for tokens in rows:
             if len(tokens) > _MOST_TOKENS:
                 self._note("long sentence", place, f"a sentence of {len(tokens):,} tokens")
             elif tokens:
@@ -109,7 +110,7 @@ class RawText(Sequence[Sentence]):
             self.examples.append(Problem(kind, place, found, repair="left out"))
 
     def summary(self) -> str:
-        """One line for people: how much text there is, and what was left out."""
+        """One line for people: how much text there is, and what was skipped."""
         text = f"{self.path}: {self._count:,} sentences"
         if self.bad:
             kinds = ", ".join(f"{kind} {n:,}" for kind, n in self.bad.most_common())
@@ -162,7 +163,7 @@ class RawText(Sequence[Sentence]):
 
 
 class Joined(Sequence[Sentence]):
-    """Texts one after the other, none of which is copied."""
+    """Several texts as one, without a copy."""
 
     def __init__(self, texts: Sequence[Sequence[Sentence]]) -> None:
         self.texts = list(texts)

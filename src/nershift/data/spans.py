@@ -1,4 +1,4 @@
-"""The two immutable values everything else is made of: a labelled span and a sentence of tokens."""
+"""The two immutable values that everything else builds on: a labelled span and a sentence of tokens."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Sentence:
         return replace(self, spans=ordered, nested=self.nested or overlapping(ordered))
 
     def with_entities(self, words: Callable[[Span], Sequence[str]]) -> Sentence:
-        """What ``words`` gives in place of each entity, from left to right, under the same labels; text is dropped.
+        """The sentence with each entity replaced by ``words(span)``, from left to right; labels stay, text is dropped.
 
         Of entities that overlap, only those that lie inside all the others are replaced; the others move along.
         """

@@ -1,4 +1,4 @@
-"""Cut running text into tokens and sentences. Both give character ranges; only white space is lost."""
+"""Split running text into tokens and sentences, as character ranges; only white space is lost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SIGNS = (
     "\u0eb0-\u0ebc\u0ec8-\u0ecd\u0f71-\u0f84\u102b-\u103e\u1780-\u17d3\u1dc0-\u1dff\u200c\u200d\u20d0-\u20ff"
     "\ufe20-\ufe2f"
 )
-# Chinese characters and Japanese kana: scripts without spaces, one token a character.
+# Chinese characters and Japanese kana: scripts without spaces, one token per character.
 _CJK = (
     "\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
@@ -74,7 +74,7 @@ def sentences(text: str, *, wrapped: bool = False) -> list[tuple[int, int]]:
 
     Args:
         text: running text.
-        wrapped: lines are wrapped at a width, so a single line break is a space and only a blank line parts.
+        wrapped: lines are wrapped at a width, so a single line break is a space and only a blank line separates.
 
     Example:
         >>> text = "Dr. Who left. Nobody saw it!\\nThe end"

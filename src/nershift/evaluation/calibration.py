@@ -1,7 +1,7 @@
 """Is a confidence of 0.9 right nine times in ten? Measured, corrected by one temperature, and put to use.
 
-A tagger says of each entity it finds how probable it is. Here these *confidences* meet the truth (*right*: is the
-entity in the gold, with its borders and its type?).
+A tagger gives each entity a probability. Here these *confidences* are compared with the truth (*right*: is the entity
+in the gold, with its borders and its type?).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Bin:
 
 @dataclass(frozen=True)
 class Reliability:
-    """Confidences against the truth. ``ece`` is the mean gap between the two over bins, weighted by their size."""
+    """Confidences against the truth. ``ece`` is the mean gap between the two over bins, weighted by bin size."""
 
     bins: tuple[Bin, ...]
     nll: float
@@ -65,7 +65,7 @@ class Threshold:
     """Entities with at least this ``confidence`` are right with at least ``precision``, at the given ``level``.
 
     ``found`` is their precision where the threshold was chosen, ``low`` its lower bound, ``kept`` the share of all
-    found entities that stay. Without a ``confidence`` no threshold tried could promise that much.
+    predicted entities that stay. ``confidence`` is None where no threshold guarantees that precision.
     """
 
     precision: float
@@ -80,7 +80,7 @@ class Threshold:
 
 
 def confidences_and_truth(gold: Sequence[Sentence], pred: Predicted) -> tuple[Floats, NDArray[np.bool_]]:
-    """The confidence of each predicted entity and whether it is right; entities without a score are left out."""
+    """The confidence of each predicted entity and whether it is right; entities without a score are skipped."""
     scores, right = [], []
     for truth, guess in paired(gold, pred):
         known = {(s.start, s.end, s.label) for s in truth.spans}
@@ -92,7 +92,7 @@ def confidences_and_truth(gold: Sequence[Sentence], pred: Predicted) -> tuple[Fl
 
 
 def reliability(confidences: Floats, right: NDArray[np.bool_]) -> Reliability:
-    """Ten bins of equal width, those that are empty left out.
+    """Ten bins of equal width, without the empty ones.
 
     Example:
         >>> measured = reliability(np.array([0.95, 0.95, 0.55]), np.array([True, False, True]))
@@ -117,10 +117,10 @@ def log_loss(confidences: Floats, share: Floats) -> float:
 
 
 def fit_temperature(confidences_at: Callable[[float], Floats], right: NDArray[np.bool_]) -> float:
-    """The temperature at which the confidences tell best what is right: the one of least log loss.
+    """The temperature with the lowest log loss.
 
-    The truth is smoothed as Platt did, to (n + 1) / (n + 2) for n right entities and 1 / (m + 2) for m wrong ones:
-    ten right ones in a row are no reason to be certain.
+    The truth is smoothed as by Platt, to (n + 1) / (n + 2) for n right entities and 1 / (m + 2) for m wrong ones:
+    ten right ones in a row are no reason for certainty.
 
     Args:
         confidences_at: confidences of the same entities at a temperature.
@@ -154,10 +154,10 @@ def fit_temperature(confidences_at: Callable[[float], Floats], right: NDArray[np
 
 
 def threshold(confidences: Floats, right: NDArray[np.bool_], precision: float, level: float = 0.95) -> Threshold:
-    """The lowest confidence from which on precision is at least ``precision``, with probability ``level``.
+    """The lowest confidence at which precision is at least ``precision``, with probability ``level``.
 
     Thresholds that keep 1/20, 2/20, … of the entities are tried. Each must pass with an exact binomial bound at a
-    twentieth of the allowed error, so that choosing among them costs no trust.
+    twentieth of the allowed error, which corrects for the choice among them.
     """
     nothing = Threshold(precision, None, level=level)
     if not len(confidences):

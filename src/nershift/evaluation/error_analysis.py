@@ -1,4 +1,4 @@
-"""What kind of errors a system makes, on which types, and whether it only knows mentions it was shown.
+"""What kind of errors a system makes, on which types, and whether it only knows mentions from training.
 
 Each gold span and each predicted span gets one verdict:
 
@@ -11,7 +11,7 @@ Each gold span and each predicted span gets one verdict:
 ``spurious`` a predicted span that no gold span is paired with
 ===========  ================================================================================================
 
-Pairs are made one to one within a sentence, best kind first (the order above), then larger overlap, then left
+Spans are paired one to one within a sentence, best kind first (the order above), then larger overlap, then left
 to right. So for each type: support = correct + type + border + both + missed.
 """
 
@@ -124,7 +124,7 @@ class Analysis:
 
 
 def analyse(gold: Sequence[Sentence], pred: Predicted, train: Iterable[Sentence] = (), examples: int = 12) -> Analysis:
-    """Sort every span by what became of it.
+    """Classify every span.
 
     Args:
         gold: The right sentences.

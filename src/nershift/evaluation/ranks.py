@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Ranking:
-    """Systems by mean rank, best first. Ranks that differ by less than ``difference`` may well differ by chance.
+    """Systems by mean rank, best first. Ranks that differ by less than ``difference`` may differ by chance.
 
     ``p`` is Friedman's: the probability of ranks that differ this much if all systems were the same.
     """
@@ -31,7 +31,7 @@ class Ranking:
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
-        """Largest sets of systems, neighbours in rank, that cannot be told apart."""
+        """Maximal sets of neighbours in rank that do not differ significantly."""
         groups: list[tuple[int, int]] = []
         for i in range(len(self.ranks)):
             j = max(k for k, rank in enumerate(self.ranks) if rank - self.ranks[i] < self.difference)

@@ -1,4 +1,4 @@
-"""How far to trust a score: bootstrap intervals, paired tests on the same sentences, summaries over seeds.
+"""How far to trust a score: bootstrap intervals, paired tests on the same sentences, means over seeds.
 
 Everything starts from per-sentence counts ([N, 3]: correct, predicted, gold; ``metrics.sentence_counts``).
 Most sentences share their row of counts with many others, and micro-F1 only sees sums of rows. So instead of

@@ -1,1 +1,1 @@
-"""What to do about labels: how many are worth their price (`curve`), and which come next (`next`)."""
+"""What to label: how many sentences are worth it (`curve`), and which come next (`next`)."""

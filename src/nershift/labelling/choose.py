@@ -1,4 +1,4 @@
-"""Which unlabelled sentences to label next: those the tagger uncertainties most, no two of which are much alike."""
+"""Which unlabelled sentences to label next: those the tagger is least sure of, and no two that are much alike."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from nershift.labelling.uncertainty import mean_states, uncertainties
 from nershift.sampling.retrieval import unit
 from nershift.tagger.tagger import Tagger
 
-DIVERSITY = 1.0  # exponent of the distance where nothing else is said
+DIVERSITY = 1.0  # default exponent of the distance
 CHUNK = 4096  # sentences of the pool in memory at once
-CANDIDATES = 20  # for each sentence that is wanted, by doubt; the others are never looked at again
+CANDIDATES = 20  # considered for each sentence to choose: those of highest doubt
 _FEWEST_CANDIDATES = 2000
 _WORD_FORMS = 200_000  # distinct ones that the encoder keeps between chunks
 
@@ -26,8 +26,8 @@ _WORD_FORMS = 200_000  # distinct ones that the encoder keeps between chunks
 class Chosen:
     """A sentence to label. ``sentence`` carries the spans the tagger predicts, with their confidences.
 
-    ``distance`` is that to the nearest sentence labelled or chosen before it, from 0 (alike) to 1 (opposite, or
-    there was none).
+    ``distance`` is that to the nearest sentence labelled or chosen before it, from 0 (same direction) to 1 (opposite,
+    or there was none).
     """
 
     sentence: Sentence
@@ -38,7 +38,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen, in the order of choice, from how many sentences; ``left_out`` says why others never counted."""
+    """The chosen sentences in order, how many were read, and why some could not be chosen (``left_out``)."""
 
     chosen: tuple[Chosen, ...]
     read: int
@@ -61,9 +61,9 @@ def choose(
     and pool give the same choice. Of the pool only a few thousand sentences are in memory at once.
 
     Args:
-        pool: sentences whose labels, if they have any, are not looked at.
-        labelled: what has labels already: never chosen again, and chosen sentences keep their distance from it.
-        diversity: 0 for doubt alone.
+        pool: sentences; labels they may have are ignored.
+        labelled: sentences with labels: never chosen, and the choice keeps its distance from them.
+        diversity: exponent of the distance; 0 for doubt alone.
 
     Raises:
         SetupError: the pool has fewer than ``count`` different sentences that are not labelled yet.
@@ -105,7 +105,7 @@ def spread(
     Args:
         vectors: unit vectors, [N, H].
         weights: [N].
-        known: unit vectors that keep others at a distance from the start, [K, H].
+        known: unit vectors that count as chosen from the start, [K, H].
         power: of the distance, which is (1 - cosine) / 2.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Learning curves of a user's own target: methods × sizes × seeds, each a run folder, so that nothing runs twice."""
+"""Learning curves on a target: methods × sizes × seeds, one run folder each, so that nothing runs twice."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class LearningCurve:
 
 @dataclass(frozen=True)
 class CurveStudy:
-    """The learning curves of several methods on one target, and the F1 values somebody wants to reach."""
+    """The learning curves of several methods on one target, and the F1 values to reach."""
 
     target: str
     split: str  # what was scored
@@ -79,9 +79,9 @@ class CurveStudy:
             {"sentences": n, **summary.to_dict(), "scores": [row[i] for row in curve.scores]}
             for i, (n, summary) in enumerate(zip(curve.sizes, curve.summaries, strict=True))
         ]
-        found = curve.fit
-        reach = [found.reach(goal).to_dict() for goal in self.goals] if found is not None else []
-        fitted = found.to_dict() if found is not None else None
+        fit = curve.fit
+        reach = [fit.reach(goal).to_dict() for goal in self.goals] if fit is not None else []
+        fitted = fit.to_dict() if fit is not None else None
         return {"method": curve.method, "points": points, "fit": fitted, "reach": reach}
 
 
@@ -119,7 +119,7 @@ def measure(
                 f"method '{name}' was given {len(sources)} source corpora",
                 place="--source",
                 expected=f"at least {METHODS[name].min_sources}",
-                fix="name more corpora after --source, or leave the method away",
+                fix="name more corpora after --source, or omit the method",
             )
     chosen = _sizes(sizes, len(target.train))
     split = "test" if target.splits.get("test") else "dev"
@@ -143,7 +143,7 @@ def measure(
 
 @dataclass(frozen=True)
 class _Grid:
-    """Where runs lie and what they have in common."""
+    """The settings that all runs share, and where they are saved."""
 
     target: Corpus
     sources: Sequence[Corpus]
@@ -177,7 +177,7 @@ class _Grid:
             yield run
 
     def _start(self, cls: type[Method], seed: int) -> Path | None:
-        """The folder of the pre-training that all sizes share; None where a method's looks at the target."""
+        """The pre-training that all sizes share; None where a method pre-trains with the target."""
         folder = self.folder / cls.name / f"pretrained-s{seed}"
         if cls.pretrain is Method.pretrain or not self.sources:
             return None

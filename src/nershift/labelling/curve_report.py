@@ -1,4 +1,4 @@
-"""A study of learning curves for people: tables in the terminal, one page, one drawing, and the JSON behind them."""
+"""A study of learning curves as tables in the terminal, one page, one drawing, and JSON."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ def rounded(n: float) -> str:
 def tables(study: CurveStudy) -> list[Table]:
     """Measured scores, fitted curves, and sentences to each goal."""
     fitted = [(c, c.fit) for c in study.curves if c.fit is not None]
-    made = [_measured(study)]
+    shown = [_measured(study)]
     if fitted:
-        made += [_fitted(fitted), _reached(study)]
-    return made
+        shown += [_fitted(fitted), _reached(study)]
+    return shown
 
 
 def _measured(study: CurveStudy) -> Table:
@@ -89,9 +89,9 @@ def _measured(study: CurveStudy) -> Table:
     for n in sizes:
         cells = []
         for curve in study.curves:
-            found = dict(zip(curve.sizes, curve.summaries, strict=True)).get(n)
-            spread = f" ± {percent(found.sd)}" if found is not None and found.sd is not None else ""
-            cells.append(f"{percent(found.mean)}{spread}" if found is not None else "–")
+            summary = dict(zip(curve.sizes, curve.summaries, strict=True)).get(n)
+            spread = f" ± {percent(summary.sd)}" if summary is not None and summary.sd is not None else ""
+            cells.append(f"{percent(summary.mean)}{spread}" if summary is not None else "–")
         rows.append((f"{n:,}" if n else "none", *cells))
     seeds = f"{len(study.seeds)} seeds" if len(study.seeds) > 1 else "one seed"
     note = f"F1 on {study.split}, mean ± standard deviation over {seeds}."
@@ -105,18 +105,18 @@ def _measured(study: CurveStudy) -> Table:
 
 def _fitted(fitted: list[tuple[LearningCurve, Fit]]) -> Table:
     rows = []
-    for curve, found in fitted:
-        law = found.law
-        value, low, high = found.at(2 * found.largest)
+    for curve, fit in fitted:
+        law = fit.law
+        value, low, high = fit.at(2 * fit.largest)
         formula = f"{100 * law.ceiling:.1f} - {100 * law.drop:.3g} n^-{law.rate:.2f}"
-        cells = (formula, percent(found.error), percent(value), interval(low, high))
+        cells = (formula, percent(fit.error), percent(value), interval(low, high))
         rows.append((curve.method, *cells))
     headers = ("method", "F1 at n sentences", "misfit", "at twice the data", "95 % interval")
     note = (
         "Intervals come from seeds alone. That the true curve has another shape is not in them: "
         "trust what lies beyond twice the data least."
     )
-    if poor := [curve.method for curve, found in fitted if found.error > POOR]:
+    if poor := [curve.method for curve, fit in fitted if fit.error > POOR]:
         note += f" The curve misses the points of {', '.join(poor)}: do not trust it there."
     return Table("fitted", "Fitted curves", headers, tuple(rows), note=note)
 

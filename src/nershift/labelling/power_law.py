@@ -142,8 +142,8 @@ class Fit:
 def fit(sizes: Sequence[int], scores: Sequence[Sequence[float]], samples: int = 1000, seed: int = 0) -> Fit:
     """Least squares through all scores, with a bootstrap over seeds.
 
-    Whole seeds are drawn, since the subsets of one seed are nested and so their scores hang together. Deviations from
-    the mean are widened to what Student's t asks of so few seeds; a plain bootstrap of three would be far too sure.
+    Whole seeds are drawn, since the subsets of one seed are nested and so their scores are correlated. Deviations
+    from the mean are widened to those of Student's t; a plain bootstrap of three seeds would be far too confident.
 
     Args:
         sizes: numbers of labelled sentences, at least three different ones.

@@ -1,4 +1,4 @@
-"""The kinds of charts that reports are made of. Call them inside :func:`drawing.styled`; values are fractions of 1."""
+"""The charts of reports. Call them inside :func:`drawing.styled`; values are fractions of 1."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _TICKS = 7
 
 
 def dots(rows: Sequence[ComparisonRow], published: Mapping[str, float] | None = None) -> Figure:
-    """Systems below each other: a dot with its interval, and what a paper printed as a cross."""
-    given = published or {}
-    figure, (ax,) = panels(0.6 + 0.3 * len(rows) + 0.3 * bool(given))
+    """One row per system: a dot with its interval, and a cross for what a paper reports."""
+    papers = published or {}
+    figure, (ax,) = panels(0.6 + 0.3 * len(rows) + 0.3 * bool(papers))
     for i, row in enumerate(rows):
         mean = 100 * row.mean
         reach = [[0.0], [0.0]]
@@ -30,7 +30,7 @@ def dots(rows: Sequence[ComparisonRow], published: Mapping[str, float] | None = 
             [mean], [i], xerr=reach, fmt="o", color=COLOURS[0], capsize=3, markersize=5, linewidth=1.3,
             label="here" if i == 0 else None,
         )  # fmt: skip
-    shown = [(100 * given[row.name], i) for i, row in enumerate(rows) if row.name in given]
+    shown = [(100 * papers[row.name], i) for i, row in enumerate(rows) if row.name in papers]
     if shown:
         xs, ys = zip(*shown, strict=True)
         ax.plot(xs, ys, "x", color=COLOURS[1], markersize=6, markeredgewidth=1.5, label="paper")
@@ -42,7 +42,7 @@ def dots(rows: Sequence[ComparisonRow], published: Mapping[str, float] | None = 
 
 
 def curves(groups: Mapping[str, Sequence[Curve]], axes: tuple[str, str]) -> Figure:
-    """Lines with bands, a panel for each group, one legend for all."""
+    """Lines with bands, one panel per group, one legend for all."""
     names = list(dict.fromkeys(curve.name for group in groups.values() for curve in group))
     rows = -(-len(names) // 2)
     figure, every = panels(2.5 * len(groups) + 0.35 + 0.17 * rows, len(groups))
@@ -67,7 +67,7 @@ def curves(groups: Mapping[str, Sequence[Curve]], axes: tuple[str, str]) -> Figu
 
 
 def bars(names: Sequence[str], series: Mapping[str, Sequence[float | None]], scale: str = "F1") -> Figure:
-    """Groups of bars, one group a name, one bar a series."""
+    """Groups of bars: one group per name, one bar per series."""
     height, many = 0.8 / max(1, len(series)), len(names)
     figure, (ax,) = panels(0.7 + 0.17 * many * max(2, len(series)) + 0.17 * -(-len(series) // 2))
     for i, (label, values) in enumerate(series.items()):
@@ -86,7 +86,7 @@ def bars(names: Sequence[str], series: Mapping[str, Sequence[float | None]], sca
 
 
 def critical_difference(ranking: Ranking) -> Figure:
-    """Mean ranks; two systems whose bars overlap cannot be told apart."""
+    """Mean ranks; two systems whose bars overlap do not differ significantly."""
     figure, (ax,) = panels(0.75 + 0.27 * len(ranking.names))
     half = ranking.difference / 2
     for i, rank in enumerate(ranking.ranks):
@@ -105,13 +105,13 @@ def reliability(lines: Mapping[str, Reliability]) -> Figure:
     figure, (ax, below) = panels(3.9, 2, (3, 1))
     ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.9, linestyle=":")
     width = 0.08 / max(1, len(lines))
-    for i, (name, found) in enumerate(lines.items()):
-        xs, ys = [b.confidence for b in found.bins], [b.accuracy for b in found.bins]
+    for i, (name, measured) in enumerate(lines.items()):
+        xs, ys = [b.confidence for b in measured.bins], [b.accuracy for b in measured.bins]
         look = line(i)
-        ax.plot(xs, ys, markersize=4.5, linewidth=1.4, label=f"{name}, ECE {100 * found.ece:.2f}", **look)
+        ax.plot(xs, ys, markersize=4.5, linewidth=1.4, label=f"{name}, ECE {100 * measured.ece:.2f}", **look)
         places = [min(int(x * 10), 9) / 10 + 0.01 + (i + 0.5) * width for x in xs]
         below.bar(
-            places, [b.n for b in found.bins], width, edgecolor=look["color"], linewidth=0.7,
+            places, [b.n for b in measured.bins], width, edgecolor=look["color"], linewidth=0.7,
             facecolor=look["color"] + "80" if i == 0 else "none", hatch=HATCHES[i % len(HATCHES)],
         )  # fmt: skip
     for axis in (ax, below):
@@ -126,7 +126,7 @@ def reliability(lines: Mapping[str, Reliability]) -> Figure:
 
 
 def _spread(ax: Axes, curve: Curve, colour: str) -> None:
-    """A band; or where only some points have a spread, a bar at each of these."""
+    """A band; or, where only some points have a spread, a bar at each of these."""
     known = [(x, 100 * lo, 100 * hi) for x, lo, hi in zip(curve.xs, curve.lo, curve.hi, strict=True) if hi > lo]
     if known and len(known) == len(curve.xs) > 1:
         xs, lo, hi = zip(*known, strict=True)

@@ -27,7 +27,7 @@ class Table:
     """Cells are ready to show; the first ``words`` columns hold words, the others right-aligned numbers.
 
     ``share`` names a column of percentages that a rendering may also draw as bars; ``key`` is its anchor.
-    ``below`` are numbers of rows that only say more of the row above them.
+    ``below`` are numbers of rows that only explain the row above them.
     """
 
     key: str
@@ -112,11 +112,11 @@ def headline(report: RunReport) -> list[tuple[str, str]]:
 
 def tables(report: RunReport) -> list[Table]:
     """All tables the report has material for, in reading order."""
-    made = [_comparisons(report), _curves(report), _overall(report), _types(report)]
-    made += [_kinds(report), _confusions(report), _familiarity(report)]
-    made += [_reliability(report), _thresholds(report), _states(report)]
-    made += [_log(report), _config(report)]
-    return [table for table in made if table is not None and table.rows]
+    every = [_comparisons(report), _curves(report), _overall(report), _types(report)]
+    every += [_kinds(report), _confusions(report), _familiarity(report)]
+    every += [_reliability(report), _thresholds(report), _states(report)]
+    every += [_log(report), _config(report)]
+    return [table for table in every if table is not None and table.rows]
 
 
 def _counts(name: str, counts: Counts) -> tuple[str, ...]:
@@ -174,12 +174,12 @@ def _familiarity(report: RunReport) -> Table | None:
 def calibration_lines(report: RunReport) -> dict[str, Reliability]:
     """Reliability before and after temperature: on test, or where there is none on dev."""
     parts = report.calibration.get("test") or report.calibration.get("dev") or {}
-    found = {name: Reliability.from_dict(part) for name, part in parts.items() if part["n"]}
+    measured = {name: Reliability.from_dict(part) for name, part in parts.items() if part["n"]}
     temperature = report.calibration.get("temperature")
     if temperature is None:  # never fitted: both are the same
-        return {"as trained": found["after"]} if "after" in found else {}
+        return {"as trained": measured["after"]} if "after" in measured else {}
     names = {"before": "as trained", "after": f"temperature {temperature:.2f}"}
-    return {names[name]: part for name, part in found.items()}
+    return {names[name]: part for name, part in measured.items()}
 
 
 def _reliability(report: RunReport) -> Table | None:
@@ -233,8 +233,8 @@ def _curves(report: RunReport) -> Table | None:
 
 def _states(report: RunReport) -> Table | None:
     rows = tuple(
-        (found.name, found.picture, f"{found.a_distance:.2f}", str(len(found.source)), str(len(found.target)))
-        for found in report.states
+        (states.name, states.picture, f"{states.a_distance:.2f}", str(len(states.source)), str(len(states.target)))
+        for states in report.states
     )
     headers = ("adversary", "picture", "proxy A-distance", "source", "target")
     note = "How well a linear classifier tells source from target sentences: 0 not at all, 2 without fail."

@@ -1,7 +1,7 @@
 """What all plots share: one style, and inline SVG that follows the page (matplotlib, extra ``report``).
 
 Lines differ by style and marker and bars by hatch, so colour is never the only sign. Text and axes are drawn
-in a stand-in colour that becomes ``currentColor`` and so follow the page; nothing in the SVG points outside.
+in a placeholder colour that becomes ``currentColor`` and so follow the page; the SVG refers to nothing outside.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _STYLE: dict[Any, Any] = {
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """The style of all plots, while it lasts.
+    """A context in which all plots have the same style.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -55,7 +55,7 @@ def styled() -> Iterator[None]:
 
 
 def panels(height: float, rows: int = 1, ratios: Sequence[float] | None = None) -> tuple[Figure, list[Axes]]:
-    """A figure of so many inches with panels below each other, equally high unless ``ratios`` are given."""
+    """A figure of a height in inches with one panel per row, equally high unless ``ratios`` are given."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(_WIDTH, height), layout="constrained")

@@ -1,4 +1,4 @@
-"""The one report value: everything a reader should believe about a run, kept as JSON and rendered elsewhere.
+"""The report of a run as a value: saved as JSON, rendered elsewhere.
 
 ``RunReport.to_dict`` is the stable shape (all scores are fractions of 1)::
 
@@ -62,7 +62,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class RunReport:
-    """A run, or a comparison of runs; parts that are empty are left out of every rendering.
+    """A run, or a comparison of runs; renderings omit empty parts.
 
     Example:
         >>> gold = [Sentence.of(["Ada", "left"], [(0, 1, "PER")])]

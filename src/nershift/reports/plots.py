@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 
 
 def plots(report: RunReport) -> dict[str, str]:
-    """What there is material for, of ``comparisons curves errors reliability states log``.
+    """Those that the report has values for, of ``comparisons curves errors reliability states log``.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    made: dict[str, Figure] = {}
+    figures: dict[str, Figure] = {}
     with styled():
         if len(report.comparisons) > 1:
-            made["comparisons"] = charts.dots(report.comparisons)
+            figures["comparisons"] = charts.dots(report.comparisons)
         if report.curves:
-            made["curves"] = charts.curves({"": report.curves}, report.curve_axes)
+            figures["curves"] = charts.curves({"": report.curves}, report.curve_axes)
         if report.analysis is not None and report.analysis.kinds:
-            made["errors"] = _kinds(report.analysis)
+            figures["errors"] = _kinds(report.analysis)
         if lines := calibration_lines(report):
-            made["reliability"] = charts.reliability(lines)
+            figures["reliability"] = charts.reliability(lines)
         if report.states:
-            made["states"] = _states(report.states)
+            figures["states"] = _states(report.states)
         if len(report.log) > 1 and (names := _series(report.log)):
-            made["log"] = _log(report.log, names)
-        return {key: svg(figure) for key, figure in made.items()}
+            figures["log"] = _log(report.log, names)
+        return {key: svg(figure) for key, figure in figures.items()}
 
 
 def _kinds(analysis: Analysis) -> Figure:
@@ -61,18 +61,18 @@ def _kinds(analysis: Analysis) -> Figure:
 
 
 def _states(maps: Sequence[StateMap]) -> Figure:
-    """A panel for each run: source as rings, target as filled squares."""
+    """One panel per run: source as rings, target as filled squares."""
     figure, rows = panels(2.6 * len(maps), len(maps))
-    for ax, found in zip(rows, maps, strict=True):
+    for ax, states in zip(rows, maps, strict=True):
         ax.scatter(
-            [x for x, _ in found.source], [y for _, y in found.source], s=9, marker="o", facecolor="none",
+            [x for x, _ in states.source], [y for _, y in states.source], s=9, marker="o", facecolor="none",
             edgecolor=COLOURS[1], linewidth=0.7, label="source",
         )  # fmt: skip
         ax.scatter(
-            [x for x, _ in found.target], [y for _, y in found.target], s=9, marker="s", color=COLOURS[0],
+            [x for x, _ in states.target], [y for _, y in states.target], s=9, marker="s", color=COLOURS[0],
             label="target",
         )  # fmt: skip
-        ax.set_title(f"{found.name}: {found.picture}, A-distance {found.a_distance:.2f}", fontsize=9, loc="left")
+        ax.set_title(f"{states.name}: {states.picture}, A-distance {states.a_distance:.2f}", fontsize=9, loc="left")
         ax.set_xticks([])
         ax.set_yticks([])
     rows[0].legend(loc="best", fontsize=8)

@@ -19,7 +19,7 @@ from nershift.storage import write_text
 
 
 def report_of_run(folder: str | Path) -> RunReport:
-    """Score ``predictions.jsonl`` and add what ``metrics.json``, ``log.jsonl`` and ``config.yaml`` tell."""
+    """Score ``predictions.jsonl`` and add what ``metrics.json``, ``log.jsonl`` and ``config.yaml`` say."""
     folder = Path(folder)
     metrics = _metrics(folder)
     parts: dict[str, Any] = {
@@ -77,8 +77,8 @@ def _notes(metrics: dict[str, Any]) -> tuple[str, ...]:
         facts.append(f"seed {metrics['seed']}")
     if metrics.get("selection"):
         facts.append(f"model selection: {metrics['selection']}")
-    told = ("; ".join(facts) + ".",) if facts else ()
-    return (*told, *map(str, metrics.get("remarks", ())))
+    summary = ("; ".join(facts) + ".",) if facts else ()
+    return (*summary, *map(str, metrics.get("remarks", ())))
 
 
 def _log(path: Path) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
-"""Shared states of source and target: a picture of how they mix, and a number that says how well one can tell them.
+"""Shared states of source and target: a picture of how they mix, and a number for how separable they are.
 
 The number is the proxy A-distance, ``2 (1 - 2 ε)`` with ``ε`` the held-out error of a linear classifier: 0 when
-source and target cannot be told apart, 2 when they can without fail.
+source and target cannot be separated, 2 when they always can.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def state_map(name: str, source: Matrix, target: Matrix) -> StateMap:
 
 
 def project(states: Matrix) -> tuple[Matrix, str]:
-    """On a plane: t-SNE where scikit-learn is installed and there are points enough for it, else PCA."""
+    """On a plane: t-SNE where scikit-learn is installed and there are enough points, else PCA."""
     plane = _pca(states)
     if len(states) < 20:
         return plane, "PCA"
@@ -90,7 +90,7 @@ def _pca(states: Matrix) -> Matrix:
 
 
 def proxy_a_distance(source: Matrix, target: Matrix, seed: int = 0) -> float:
-    """Mean over random halves, one to train on and one to test on; as many of the source as of the target."""
+    """Mean over random splits in halves, one to train on and one to test on; equally many of source and target."""
     rng = np.random.default_rng(seed)
     size = min(len(source), len(target))
     if size < 2:

@@ -15,7 +15,7 @@ LOG_ROWS = 12
 
 
 def colour_of(label: str) -> str:
-    """A colour that a label keeps from run to run."""
+    """A colour for a label, the same in every run."""
     return _COLOURS[sum(label.encode("utf-8", "replace")) % len(_COLOURS)]
 
 
@@ -41,13 +41,13 @@ def coloured(sentence: Sentence, marks: dict[Span, str] | None = None) -> Text:
 
 
 def rich_table(table: Table) -> RichTable:
-    made = RichTable(title=Text(table.title), caption=Text(table.note) if table.note else None)
-    made.title_justify = made.caption_justify = "left"
+    shown = RichTable(title=Text(table.title), caption=Text(table.note) if table.note else None)
+    shown.title_justify = shown.caption_justify = "left"
     for i, header in enumerate(table.headers):
-        made.add_column(Text(header), justify="left" if i < table.words else "right", overflow="fold")
+        shown.add_column(Text(header), justify="left" if i < table.words else "right", overflow="fold")
     for row in table.rows[-LOG_ROWS:] if table.key == "log" else table.rows:
-        made.add_row(*(Text(cell) for cell in row))
-    return made
+        shown.add_row(*(Text(cell) for cell in row))
+    return shown
 
 
 def render(report: RunReport, examples: int = 5, minor: bool = False) -> Group:

@@ -1,4 +1,4 @@
-"""Sentences in which entities give way to others of their type: more of them from few labels (Dai and Adel 2020)."""
+"""Mention replacement: entities are replaced by others of their type, as data augmentation (Dai and Adel 2020)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ Words = tuple[str, ...]
 
 
 def entities_by_type(sentences: Iterable[Sentence]) -> dict[str, list[Words]]:
-    """The words of all entities, as often as they occur."""
-    found = defaultdict[str, list[Words]](list)
+    """The words of all entities, repeated as often as they occur."""
+    entities = defaultdict[str, list[Words]](list)
     for sentence in sentences:
         for span in sentence.spans:
-            found[span.label].append(sentence.tokens[span.start : span.end])
-    return dict(found)
+            entities[span.label].append(sentence.tokens[span.start : span.end])
+    return dict(entities)
 
 
 def swapped(sentence: Sentence, entities: Mapping[str, Sequence[Words]], share: float, rng: Random) -> Sentence:
-    """``sentence`` with about ``share`` of its entities replaced by some of ``entities``, by chance by themselves.
+    """The sentence with about ``share`` of its entities replaced by random ``entities`` of their type.
 
     Example:
         >>> s = Sentence.of("Ada left London".split(), [(0, 1, "PER"), (2, 3, "LOC")])

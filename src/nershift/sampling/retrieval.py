@@ -1,4 +1,4 @@
-"""Nearest sentences by cosine: exact, in blocks, so that memory does not grow with the number of sentences."""
+"""Nearest sentences by cosine similarity: exact, in blocks, so that memory does not grow with their number."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SCORES = 4_000_000  # similarities held at once
 
 
 def unit(vectors: Tensor, centre: Tensor | None = None) -> Tensor:
-    """Rows of length one, after ``centre`` was taken away; a row without direction stays zero."""
+    """Rows of length one, after subtracting ``centre``; a zero row stays zero."""
     vectors = vectors.float()
     return normalize(vectors if centre is None else vectors - centre, dim=-1)
 
@@ -22,8 +22,8 @@ def unit(vectors: Tensor, centre: Tensor | None = None) -> Tensor:
 def distinct(texts: Iterable[Sequence[str]]) -> tuple[list[int], list[int]]:
     """Positions of the first sentence with each text, and for every sentence the number of its text.
 
-    An index of the first ones holds no sentence twice: neither can a sentence find its own twin, nor can two
-    equal sentences take two of the K places.
+    An index of these first sentences has no duplicates: a sentence cannot retrieve its own copy, and two copies
+    cannot take two of the K places.
 
     Example:
         >>> distinct([["a"], ["b"], ["a"]])
@@ -46,15 +46,15 @@ def top_k(
 
     Args:
         queries: unit vectors, [Q, H].
-        keys: unit vectors, [N, H]; on another device than the queries, they are brought there block by block.
-        banned: for each query one key that it must not find (itself), or -1; [Q].
+        keys: unit vectors, [N, H]; moved to the queries' device block by block.
+        banned: for each query one key that it must not retrieve (itself), or -1; [Q].
         block: similarities held at once; the result does not depend on it.
 
     Returns:
-        Numbers of keys and their similarities, both [Q, k], where the queries are.
+        Row numbers of keys and their similarities, both [Q, k], on the queries' device.
 
     Raises:
-        SetupError: when there are fewer keys to find than ``k``.
+        SetupError: there are fewer than ``k`` keys.
 
     Example:
         >>> vectors = unit(torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]))
@@ -70,8 +70,8 @@ def top_k(
         )
     if banned is not None and queries is keys:
         return _among_themselves(keys, k, banned, block)
-    found = [_search(part, keys, k, ban, block) for part, ban in _parts(queries, banned, block)]
-    return torch.cat([rows for rows, _ in found]), torch.cat([scores for _, scores in found])
+    parts = [_search(part, keys, k, ban, block) for part, ban in _parts(queries, banned, block)]
+    return torch.cat([rows for rows, _ in parts]), torch.cat([scores for _, scores in parts])
 
 
 def _parts(queries: Tensor, banned: Tensor | None, block: int) -> Iterable[tuple[Tensor, Tensor | None]]:
@@ -93,7 +93,7 @@ def _search(queries: Tensor, keys: Tensor, k: int, banned: Tensor | None, block:
 
 
 def _among_themselves(vectors: Tensor, k: int, banned: Tensor, block: int) -> tuple[Tensor, Tensor]:
-    """Similarity is symmetric: each block of it serves its rows and, turned, its columns."""
+    """Similarity is symmetric: each block of scores serves its rows and, transposed, its columns."""
     size = max(1, int(block**0.5))
     starts = range(0, len(vectors), size)
     bests = [_Best(len(vectors[start : start + size]), k, vectors) for start in starts]
@@ -108,12 +108,12 @@ def _among_themselves(vectors: Tensor, k: int, banned: Tensor, block: int) -> tu
 
 
 def _ban(scores: Tensor, banned: Tensor, start: int) -> Tensor:
-    """Strikes one key of each row, where it is among these columns; without waiting for a GPU."""
+    """Exclude one key of each row, where it is among these columns, without a GPU sync."""
     at = banned - start
     inside = (at >= 0) & (at < scores.shape[1])
     at = at.clamp(0, scores.shape[1] - 1)[:, None]
-    found = scores.gather(1, at)
-    return scores.scatter_(1, at, found.masked_fill(inside[:, None], float("-inf")))
+    values = scores.gather(1, at)
+    return scores.scatter_(1, at, values.masked_fill(inside[:, None], float("-inf")))
 
 
 class _Best:

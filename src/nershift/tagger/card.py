@@ -1,4 +1,4 @@
-"""The model card of a tagger: what it was made from and how, what it scored, and what it is not for."""
+"""The model card of a tagger: its data, method, scores and limits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def model_card(
         metrics: of the run, where there is one (``metrics.json``).
         license: an identifier of the hub, such as ``mit``; for the weights, which the data may decide.
         language: code of the language, such as ``en``.
-        about: the author's own words, shown first.
+        about: text by the author, shown first.
     """
     metrics = metrics or {}
     head: dict[str, Any] = {"license": license, "library_name": "nershift"}
@@ -65,19 +65,19 @@ def read_metrics(folder: Path | None) -> dict[str, Any] | None:
     if folder is None:
         return None
     try:
-        found = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+        metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return metrics if isinstance(metrics, dict) else None
 
 
 def _index(repo_id: str, metrics: Mapping[str, Any]) -> dict[str, Any]:
     test, name = metrics["test"], str(metrics.get("target", "target"))
-    found = [{"type": key, "value": round(float(test[key]), 4)} for key in ("f1", "precision", "recall")]
+    values = [{"type": key, "value": round(float(test[key]), 4)} for key in ("f1", "precision", "recall")]
     result = {
         "task": {"type": "token-classification", "name": "named entity recognition"},
         "dataset": {"type": name, "name": name, "split": "test"},
-        "metrics": found,
+        "metrics": values,
     }
     return {"name": repo_id.split("/")[-1], "results": [result]}
 
@@ -105,12 +105,12 @@ def _method(meta: Mapping[str, Any], metrics: Mapping[str, Any]) -> list[str]:
         return ["Not recorded."]
     try:
         method = METHODS[name]
-        told = f"`{name}`: {method.summary}. Paper: {method.paper}."
+        line = f"`{name}`: {method.summary}. Paper: {method.paper}."
     except NershiftError:  # of a plugin that is not here, or a later version
-        told = f"`{name}`."
-    made = f"nershift {metrics.get('version', __version__)}, seed {metrics.get('seed', meta.get('seed', '?'))}"
+        line = f"`{name}`."
+    version = f"nershift {metrics.get('version', __version__)}, seed {metrics.get('seed', meta.get('seed', '?'))}"
     chosen = f"; weights: {metrics['selection']}" if "selection" in metrics else ""
-    return [told, f"Made by {made}{chosen}."]
+    return [line, f"Made by {version}{chosen}."]
 
 
 def _scores(metrics: Mapping[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Taggers to and from a model hub, through huggingface_hub. Only JSON, safetensors and tokenizer files travel."""
+"""Taggers to and from a model hub, through huggingface_hub: only JSON, safetensors and tokenizer files."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def push(
     token: str | None = None,
     message: str = "Upload tagger",
 ) -> str:
-    """Upload a tagger with a model card; the address of the commit.
+    """Upload a tagger with a model card; returns the address of the commit.
 
     Args:
         tagger: its run's scores, if it was loaded from a run folder, go into the card.
-        repo_id: ``name/repository``; made if it is not there.
+        repo_id: ``name/repository``; created if missing.
         license: of the weights, an identifier of the hub such as ``mit`` or ``cc-by-4.0``.
         language: code of the language, such as ``en``.
-        about: a few words of your own for the card.
+        about: your own text for the card.
         private: make a new repository private.
-        token: in place of the one you are logged in with.
+        token: instead of the one you are logged in with.
         message: of the commit.
     """
     if not license.strip():
@@ -92,7 +92,7 @@ def _hub() -> Any:
 
 
 def _explained(error: Exception, repo_id: str) -> CheckpointError:
-    """The client raises errors of its own, of its HTTP library and of the system; each becomes a message."""
+    """Errors of the client, its HTTP library or the system as one kind of error."""
     first = next(iter(str(error).strip().splitlines()), "")
     return CheckpointError(
         f"the hub says: {type(error).__name__}{': ' * bool(first)}{first}",

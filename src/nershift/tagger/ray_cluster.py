@@ -1,4 +1,4 @@
-"""Ray, when it is installed: one way in and out for everything that runs on a cluster."""
+"""Connect to a Ray cluster, where Ray is installed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ LOCAL = "local"
 def connect(
     address: str, count: int | None = None, environment: Mapping[str, str] | None = None
 ) -> tuple[Any, Callable[[], None]]:
-    """The ``ray`` module, connected to a cluster, and what ends the connection.
+    """The ``ray`` module, connected to a cluster, and a function that ends the connection.
 
     A process that is connected already stays so. A cluster that is started here ends with the connection.
 
     Args:
         address: of a cluster, ``auto`` for the one of this machine, ``local`` for one that is started here.
         count: CPUs of a local cluster.
-        environment: variables that its workers are given.
+        environment: variables of its workers.
     """
     try:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -52,7 +52,7 @@ def connect(
 
 
 def _answers(address: str, seconds: float = 5.0) -> None:
-    """Knock before Ray does, which goes on trying for minutes."""
+    """Try the address first: Ray itself would retry for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         socket.create_connection((host, int(port)), seconds).close()

@@ -1,4 +1,4 @@
-"""Tag folders of JSONL or Parquet files on a Ray cluster: records in, the same records with entities out."""
+"""Tag folders of JSONL or Parquet files on a Ray cluster: the same records, with entities."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from nershift.tagger.tagger import Tagger
 
 KINDS = (".jsonl", ".parquet")
 _BATCH = 256  # records tagged at once, as many as `predict` takes
-_SHARE = 0.5  # of a CPU for each tagger: with whole ones, none is left to read what they wait for
-_RECORD = 'a JSON object with a string under "text" a line'
+_SHARE = 0.5  # CPUs per tagger: with whole ones, none would be left to read the files
+_RECORD = 'one JSON object per line, with a string under "text"'
 
 
 def predict_folder(
@@ -31,14 +31,14 @@ def predict_folder(
     min_confidence: float = 0.0,
     adapt: bool = False,
 ) -> tuple[int, int]:
-    """Give every record of a folder's files an ``entities`` field and write them to files of the same names.
+    """Add an ``entities`` field to every record of a folder's files, written to files of the same names.
 
     Entities are what ``Tagger.tag_texts`` finds in ``text``; all other fields stay as they are, in their order.
-    Every node must see model and files under the same path; what comes back is written here.
+    Every node must see model and files under the same path; results are written on this machine.
 
     Args:
-        address: of a Ray cluster; ``local`` starts one for the while.
-        workers: processes that tag at once; by default one a CPU, or one a GPU where the cluster has some.
+        address: of a Ray cluster; ``local`` starts a temporary one.
+        workers: processes that tag at once; by default one per GPU, or per CPU where the cluster has no GPU.
 
     Returns:
         Numbers of records and entities.
@@ -46,7 +46,7 @@ def predict_folder(
     files, kind = _files(folder)
     if out.resolve() == folder.resolve():
         raise DataError("would be overwritten", place=str(folder), fix="give another folder to --out")
-    Tagger.load(model)  # what is wrong with it is said here, not by every worker
+    Tagger.load(model)  # fails here, not in every worker
     ray, leave = connect(address, (workers or os.cpu_count() or 1) + 1)
     try:
         import ray.data
@@ -54,9 +54,9 @@ def predict_folder(
         logging.getLogger("ray.data").setLevel(logging.ERROR)
         settings = ray.data.DataContext.get_current()
         settings.enable_progress_bars, settings.execution_options.preserve_order = False, True
-        found = ray.cluster_resources()
-        gpus = int(found.get("GPU", 0))
-        count = workers or gpus or max(1, int(found.get("CPU", 2)) - 1)
+        resources = ray.cluster_resources()
+        gpus = int(resources.get("GPU", 0))
+        count = workers or gpus or max(1, int(resources.get("CPU", 2)) - 1)
         paths = [str(path.resolve()) for path in files]
         if kind == ".jsonl":
             data = ray.data.read_text(paths, include_paths=True, drop_empty_lines=False)
@@ -82,19 +82,19 @@ def predict_folder(
 
 
 def _files(folder: Path) -> tuple[list[Path], str]:
-    found = {kind: sorted(folder.glob(f"*{kind}")) for kind in KINDS} if folder.is_dir() else {}
-    kinds = [kind for kind, files in found.items() if files]
+    files_of = {kind: sorted(folder.glob(f"*{kind}")) for kind in KINDS} if folder.is_dir() else {}
+    kinds = [kind for kind, files in files_of.items() if files]
     if len(kinds) != 1:
         raise DataError(
             f"holds files of both kinds: {', '.join(kinds)}" if kinds else "holds nothing to tag",
             place=str(folder),
             expected=f"a folder of {' or of '.join(KINDS)} files",
         )
-    return found[kinds[0]], kinds[0]
+    return files_of[kinds[0]], kinds[0]
 
 
 class _Tag:
-    """Runs in a worker: a table of lines or records in, the same with entities (or what is wrong) out."""
+    """Runs in a worker: adds entities, or what is wrong, to a table of lines or records."""
 
     def __init__(self, model: str, kind: str, min_confidence: float, adapt: bool) -> None:
         import torch
@@ -122,8 +122,8 @@ class _Tag:
         return pa.table({"path": table.column("path"), "line": lines, "wrong": wrong})
 
     def _entities(self, texts: list[str]) -> list[list[dict[str, Any]]]:
-        found = self.tagger.tag_texts(texts, self.adapt) if texts else []
-        return [[e.to_dict() for e in entities if e.score >= self.least] for entities in found]
+        tagged = self.tagger.tag_texts(texts, self.adapt) if texts else []
+        return [[e.to_dict() for e in entities if e.score >= self.least] for entities in tagged]
 
 
 def _record(line: str) -> dict[str, Any] | str | None:
@@ -158,7 +158,7 @@ def _with_column(table: Any, name: str, values: Any) -> Any:
 
 
 def _by_file(tables: Iterator[Any]) -> Iterator[tuple[Path, Iterator[Any]]]:
-    """Tables in their order, cut so that each holds records of one file, grouped by file."""
+    """Tables in order, split so that each holds records of one file, grouped by file."""
 
     def cut() -> Iterator[tuple[str, Any]]:
         for table in tables:
@@ -208,7 +208,7 @@ def _write_tables(tables: Iterator[Any], out: Path) -> tuple[int, int]:
 
 
 def _unwrapped(error: Exception, folder: Path) -> NershiftError:
-    """What a worker said, as it would have been said without Ray."""
+    """The error of a worker as it would be without Ray."""
     cause: Any = error
     while cause is not None:
         if isinstance(cause, NershiftError):

@@ -24,7 +24,7 @@ _FOLDER = "tagger"
 
 
 class Tags(Protocol):
-    """What a component needs of a tagger; both kinds have it."""
+    """What a component needs of a tagger, torch or ONNX."""
 
     @property
     def types(self) -> tuple[str, ...]: ...
@@ -48,15 +48,15 @@ class NershiftComponent:
 
     Where entities overlap, all of them are in ``doc.spans["sc"]``, and ``doc.ents`` has the longest.
 
-    A sentence of the Doc, where something before this component has set sentence boundaries, is a sentence of the
-    tagger; else the whole Doc is one. White space that spaCy keeps as a token is not shown to the tagger.
+    The tagger reads sentence by sentence where an earlier component has set sentence boundaries, else the whole Doc
+    at once. It does not see the white space that spaCy keeps as tokens.
 
     Args:
         name: of the component in its pipeline.
-        model: a folder of a tagger, exported or not. It is opened at the first Doc, so that a saved pipeline, which
-            brings its own copy, loads where this folder does not exist.
+        model: a folder of a tagger, exported or not. It is loaded at the first Doc, so that a saved pipeline, which
+            has its own copy, loads where this folder does not exist.
         batch_size: sentences tagged at once.
-        min_confidence: entities below are left out.
+        min_confidence: entities below are dropped.
         device: for a tagger that runs with torch.
     """
 
@@ -84,7 +84,7 @@ class NershiftComponent:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Entity types; none as long as there is no tagger to ask."""
+        """Entity types; none where the tagger cannot be loaded."""
         return self.tagger.types if self._tagger is not None or Path(self.model).is_dir() else ()
 
     def __call__(self, doc: Doc) -> Doc:
@@ -93,31 +93,31 @@ class NershiftComponent:
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         for docs in minibatch(stream, batch_size):
-            found = list(docs)
-            self._annotate(found)
-            yield from found
+            batch = list(docs)
+            self._annotate(batch)
+            yield from batch
 
     def _annotate(self, docs: Sequence[Doc]) -> None:
         parts = [list(_sentences(doc)) for doc in docs]
         rows = [Sentence.of(token.text for token in tokens) for mine in parts for tokens in mine]
         tagged = iter(self.tagger.tag_sentences(rows, self.batch_size))
         for doc, mine in zip(docs, parts, strict=True):
-            found: list[tuple[Span, float]] = []
+            scored: list[tuple[Span, float]] = []
             for tokens in mine:
                 for span in next(tagged).spans:
                     if (span.score or 0.0) >= self.min_confidence:
                         first, last = tokens[span.start].i, tokens[span.end - 1].i
-                        found.append((Span(doc, first, last + 1, label=span.label), span.score or 0.0))
-            entities = [entity for entity, _ in found]
+                        scored.append((Span(doc, first, last + 1, label=span.label), span.score or 0.0))
+            entities = [entity for entity, _ in scored]
             flat = filter_spans(entities)
             if len(flat) < len(entities):  # doc.ents cannot hold spans that overlap
                 doc.spans["sc"] = entities
             doc.set_ents(flat, default="outside")
-            for entity, score in found:
+            for entity, score in scored:
                 entity._.confidence = score
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """Put a whole copy of the tagger into the pipeline's folder."""
+        """Save a complete copy of the tagger in the pipeline's folder."""
         from nershift.tagger.tagger import Tagger
 
         target = Path(path) / _FOLDER

@@ -46,7 +46,7 @@ Part = Literal["extent", "head"]
 
 @dataclass(frozen=True)
 class AceReading:
-    """One corpus per genre, and how many mentions were left out because another one lies inside them."""
+    """One corpus per genre, and how many mentions were dropped because another one lies inside them."""
 
     corpora: dict[str, Corpus]
     nested: Counter[str]
@@ -64,14 +64,14 @@ def read_genres(path: Path, problems: Problems, *, part: Part = "extent", seed: 
         files = _files(path, genre)
         if not files:
             continue
-        made: list[Sentence] = []
+        rows: list[Sentence] = []
         for sgm in files:
             sentences, dropped = read_document(sgm, problems, part=part)
-            made += sentences
+            rows += sentences
             nested[genre] += dropped
-        random.Random(seed).shuffle(made)
-        tenth = len(made) // 10
-        splits = {"dev": made[:tenth], "test": made[tenth : 2 * tenth], "train": made[2 * tenth :]}
+        random.Random(seed).shuffle(rows)
+        tenth = len(rows) // 10
+        splits = {"dev": rows[:tenth], "test": rows[tenth : 2 * tenth], "train": rows[2 * tenth :]}
         corpora[genre] = Corpus(f"ace2005_{genre}", domain=genre, language="English").with_splits(**splits)
         _log.info("ACE 2005 %s: %d outer mentions of nested ones left out", genre, nested[genre])
     if not corpora:
@@ -123,15 +123,15 @@ def read_document(sgm: Path, problems: Problems, *, part: Part = "extent") -> tu
     text, position, ranges = _strip(read_text(sgm, problems))
     mentions = _mentions(sgm.with_name(sgm.name.removesuffix(".sgm") + ".apf.xml"), position, text, part, problems)
     kept = list({m[:3]: m for m in mentions}.values()) if problems.nested else innermost(mentions)
-    made = split_document(text, kept, ranges, str(sgm), problems, split_hyphens=True)
-    return made, len(mentions) - len(kept)
+    sentences = split_document(text, kept, ranges, str(sgm), problems, split_hyphens=True)
+    return sentences, len(mentions) - len(kept)
 
 
 def _strip(source: str) -> tuple[str, list[int], list[tuple[int, int]]]:
     """Text without markup, where each annotated offset lies in it, and its sentences.
 
-    Offsets of the annotation count the characters left when the tags are taken out, line samplers included and
-    ``&amp;`` as five; the text has the character it stands for.
+    Offsets in the annotation count the characters without the tags, line feeds included and ``&amp;`` as five;
+    the text has the character it stands for.
     """
     source = source.replace("\r\n", "\n")
     text: list[str] = []
@@ -176,7 +176,7 @@ def _mentions(path: Path, position: list[int], text: str, part: Part, problems: 
         raise DataError("the annotation file is missing", place=str(path), fix="copy it beside the .sgm file") from None
     except ElementTree.ParseError as error:
         raise DataError(f"not well-formed XML ({error})", place=str(path), fix="copy the file again") from None
-    found = []
+    mentions = []
     for entity in root.iter("entity"):
         label = entity.get("TYPE", "")
         for mention in entity.iter("entity_mention"):
@@ -194,8 +194,8 @@ def _mentions(path: Path, position: list[int], text: str, part: Part, problems: 
             if "".join(there.split()) != "".join(quoted.split()):
                 problems.add(_bad(place, f"the annotation quotes {quoted!r} but the text has {there!r}"))
                 continue
-            found.append(span)
-    return found
+            mentions.append(span)
+    return mentions
 
 
 def innermost(mentions: list[CharSpan]) -> list[CharSpan]:

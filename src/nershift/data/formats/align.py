@@ -1,4 +1,4 @@
-"""From character spans to token spans: the one place where annotation and tokens are brought together."""
+"""From character spans to token spans: the one place where annotation meets tokens."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def align(
     problems: Problems,
     offsets: Sequence[tuple[int, int]] | None = None,
 ) -> Sentence:
-    """Make a sentence of a text with character spans; ``offsets`` are its tokens where the file gives them.
+    """A sentence from a text with character spans; ``offsets`` are its tokens where the file has them.
 
-    White space at the edges of a span is no misfit. Every other difference between spans and tokens is a
+    White space at the edges of a span is fine. Every other difference between spans and tokens is a
     problem: outside the text, without a token, with a border inside a token, or overlapping unless nested.
     """
     if offsets is None:
@@ -47,15 +47,13 @@ def align(
             continue
         if span.start > starts[first] or span.end < ends[last - 1]:
             grown = text[starts[first] : ends[last - 1]]
-            problems.add(
-                Problem(
-                    "misaligned span",
-                    where,
-                    f"{_name(span)} {text[span.start : span.end]!r} has a border inside a token",
-                    expected=f"borders between tokens, as around {grown!r}",
-                    fix="correct the offsets, give the tokens in the file, or read with repair to grow it",
-                    repair=f"grown to {grown!r}",
-                )
+            problems.report(
+                "misaligned span",
+                where,
+                f"{_name(span)} {text[span.start : span.end]!r} has a border inside a token",
+                expected=f"borders between tokens, as around {grown!r}",
+                fix="correct the offsets, give the tokens in the file, or read with repair to grow it",
+                repair=f"grown to {grown!r}",
             )
         aligned.append((Span(first, last, span.label, span.score), where))
     tokens = tuple(text[a:b] for a, b in offsets)
@@ -107,17 +105,14 @@ def _flat(spans: Sequence[tuple[Span, str]], problems: Problems) -> tuple[Span, 
         if span == other:
             problems.add(_repeated(span, where))
             continue
-        problems.add(
-            Problem(
-                "overlap",
-                where,
-                f"'{span.label}' on tokens {span.start}:{span.end} overlaps"
-                f" '{other.label}' on {other.start}:{other.end}",
-                expected="flat spans",
-                fix="read with --nested if entities may overlap; else keep one of the two, or read with repair to "
-                "keep the longer one",
-                repair=f"'{span.label}' on tokens {span.start}:{span.end} left out",
-            )
+        problems.report(
+            "overlap",
+            where,
+            f"'{span.label}' on tokens {span.start}:{span.end} overlaps '{other.label}' on {other.start}:{other.end}",
+            expected="flat spans",
+            fix="read with --nested if entities may overlap; else keep one of the two, or read with repair to "
+            "keep the longer one",
+            repair=f"'{span.label}' on tokens {span.start}:{span.end} left out",
         )
     return tuple(kept)
 
@@ -142,13 +137,13 @@ def split_document(
     *,
     split_hyphens: bool = False,
 ) -> list[Sentence]:
-    """One sentence a character range, each with its spans; ranges that a span crosses are joined, never cut.
+    """One sentence per character range, each with its spans; ranges that a span crosses are joined.
 
     ``place`` is the file; each sentence gets its line number. Line breaks inside a sentence become
     spaces.
     """
     rest = sorted(within(text, spans, place, problems), reverse=True)
-    made: list[Sentence] = []
+    sentences: list[Sentence] = []
     line, counted = 1, 0
     at = 0
     while at < len(ranges):
@@ -164,10 +159,10 @@ def split_document(
         piece = text[start:end].replace("\n", " ")
         moved = [s._replace(start=max(0, s.start - start), end=min(len(piece), s.end - start)) for s in mine]
         offsets = tokenize(piece, split_hyphens=split_hyphens)
-        made.append(align(piece, moved, f"{place}:{line}", problems, offsets))
+        sentences.append(align(piece, moved, f"{place}:{line}", problems, offsets))
     for span in rest:
         problems.add(_left_out("empty span", span.place or place, f"{_name(span)} covers no token", "a sentence"))
-    return made
+    return sentences
 
 
 def locate_tokens(text: str, tokens: Sequence[str]) -> list[tuple[int, int]] | None:

@@ -10,19 +10,19 @@ from nershift.data.formats.align import CharSpan, align, char_spans, text_and_of
 from nershift.data.formats.base import FORMATS, Format
 from nershift.data.formats.jsonl import token_offsets
 from nershift.data.formats.records import Record, char_spans_of, first_record, read_records, text_of, write_records
-from nershift.data.problems import Problem, Problems
+from nershift.data.problems import Problems
 from nershift.data.spans import Sentence
 
 
 def read(path: Path, problems: Problems) -> list[Sentence]:
     """Read reviewed annotations; a record that only a model has labelled is a problem."""
-    made = []
+    sentences = []
     for place, record in read_records(path, problems):
         read_one = _version_2 if isinstance(record.get("fields"), Mapping) else _version_1
         sentence = read_one(record, place, problems)
         if sentence is not None:
-            made.append(sentence)
-    return made
+            sentences.append(sentence)
+    return sentences
 
 
 def _version_1(record: Record, place: str, problems: Problems) -> Sentence | None:
@@ -49,15 +49,13 @@ def _version_2(record: Record, place: str, problems: Problems) -> Sentence | Non
         answers = _answers(record.get("suggestions"), place, problems)
         _not_reviewed(place, answers[0] if answers else None, problems)
     if any(sorted(a[:3] for a in answer) != sorted(a[:3] for a in answers[0]) for answer in answers[1:]):
-        problems.add(
-            Problem(
-                "several answers",
-                place,
-                f"{len(answers)} annotators gave different spans",
-                expected="one agreed annotation a record",
-                fix="resolve the differences before the export",
-                repair="the first answer is used",
-            )
+        problems.report(
+            "several answers",
+            place,
+            f"{len(answers)} annotators gave different spans",
+            expected="one agreed annotation per record",
+            fix="resolve the differences before the export",
+            repair="the first answer is used",
         )
     return align(text, answers[0] if answers else [], place, problems)
 
@@ -76,15 +74,13 @@ def _answers(questions: Any, place: str, problems: Problems) -> list[list[CharSp
 
 
 def _not_reviewed(place: str, predicted: Any, problems: Problems) -> None:
-    problems.add(
-        Problem(
-            "not reviewed",
-            place,
-            "the record has no annotation" + (", only predictions" if predicted else ""),
-            expected="an annotation or a submitted response",
-            fix="review the record, or filter the export by status",
-            repair="the predicted spans are used" if predicted else "read as a sentence without entities",
-        )
+    problems.report(
+        "not reviewed",
+        place,
+        "the record has no annotation" + (", only predictions" if predicted else ""),
+        expected="an annotation or a submitted response",
+        fix="review the record, or filter the export by status",
+        repair="the predicted spans are used" if predicted else "read as a sentence without entities",
     )
 
 

@@ -10,7 +10,7 @@ from nershift.data.corpus import split_name
 from nershift.data.formats.align import CharSpan, char_spans, split_document, text_and_offsets
 from nershift.data.formats.base import FORMATS, Format
 from nershift.data.formats.files import lines_of, read_text
-from nershift.data.problems import Problem, Problems
+from nershift.data.problems import Problems
 from nershift.data.spans import Sentence
 from nershift.data.tokenizer import sentences as sentence_ranges
 from nershift.errors import DataError
@@ -22,35 +22,35 @@ _ENTITY = re.compile(r"(T\S*)\t(\S+) (-?\d+ -?\d+(?:;-?\d+ -?\d+)*)(?:\t(.*))?",
 def pairs(path: Path) -> list[tuple[Path, Path]]:
     """The ``(text, annotation)`` files that a folder, a ``.txt`` or a ``.ann`` path stands for."""
     annotations = sorted(path.glob("*.ann")) if path.is_dir() else [path.with_suffix(".ann")]
-    found = [(ann.with_suffix(".txt"), ann) for ann in annotations]
-    lonely = [file for pair in found for file in pair if not file.is_file()]
+    files = [(ann.with_suffix(".txt"), ann) for ann in annotations]
+    lonely = [file for pair in files for file in pair if not file.is_file()]
     if path.is_dir():
-        known = {text for text, _ in found}
+        known = {text for text, _ in files}
         lonely += [text.with_suffix(".ann") for text in sorted(path.glob("*.txt")) if text not in known]
-    if lonely or not found:
+    if lonely or not files:
         raise DataError(
             "the file is missing" if lonely else "there is no .ann file here",
             place=str(lonely[0] if lonely else path),
             expected="a .txt and a .ann file of the same name for each document",
             fix="export both files; a document without entities has an empty .ann file",
         )
-    return found
+    return files
 
 
 def read(path: Path, problems: Problems) -> list[Sentence]:
     """Text-bound annotations (T lines) of each document, cut into sentences that no span crosses.
 
-    Relations, events, attributes and notes are no entities and are passed over.
+    Relations, events, attributes and notes are no entities and are skipped.
     """
-    made: list[Sentence] = []
+    sentences: list[Sentence] = []
     for text_file, ann_file in pairs(path):
         # Line ends count as brat counts them: every character of the file, a carriage return included.
         text = read_text(text_file, problems)
         if not text.strip():
             continue
         spans = _annotations(ann_file, text, problems)
-        made += split_document(text, spans, sentence_ranges(text), str(text_file), problems)
-    return made
+        sentences += split_document(text, spans, sentence_ranges(text), str(text_file), problems)
+    return sentences
 
 
 def _annotations(path: Path, text: str, problems: Problems) -> list[CharSpan]:
@@ -64,42 +64,36 @@ def _annotations(path: Path, text: str, problems: Problems) -> list[CharSpan]:
         place = f"{path}:{number}"
         match = _ENTITY.fullmatch(line)
         if match is None:
-            problems.add(
-                Problem(
-                    "bad annotation",
-                    place,
-                    f"{line!r} is not an entity line",
-                    expected="T1<tab>TYPE START END<tab>TEXT",
-                    fix="correct the line; reading with repair leaves it out",
-                    repair="left out",
-                )
+            problems.report(
+                "bad annotation",
+                place,
+                f"{line!r} is not an entity line",
+                expected="T1<tab>TYPE START END<tab>TEXT",
+                fix="correct the line; reading with repair leaves it out",
+                repair="left out",
             )
             continue
         key, label, fragments, quoted = match.groups()
         if key in seen:
-            problems.add(
-                Problem(
-                    "duplicate id",
-                    place,
-                    f"id {key} was already used in line {seen[key]}",
-                    expected="each id once",
-                    fix="number the annotations anew",
-                    repair="both annotations kept",
-                )
+            problems.report(
+                "duplicate id",
+                place,
+                f"id {key} was already used in line {seen[key]}",
+                expected="each id once",
+                fix="renumber the annotations",
+                repair="both annotations kept",
             )
         seen.setdefault(key, number)
         numbers = [int(n) for n in re.findall(r"-?\d+", fragments)]
         span = CharSpan(min(numbers), max(numbers), label, None, place)
         if ";" in fragments:
-            problems.add(
-                Problem(
-                    "discontinuous span",
-                    place,
-                    f"{key} ({label}) consists of {fragments.count(';') + 1} fragments",
-                    expected="one stretch of text",
-                    fix="annotate one stretch, or read with repair to take all that lies between",
-                    repair="read as one span from the first to the last fragment",
-                )
+            problems.report(
+                "discontinuous span",
+                place,
+                f"{key} ({label}) consists of {fragments.count(';') + 1} fragments",
+                expected="one stretch of text",
+                fix="annotate one stretch, or read with repair to take all that lies between",
+                repair="read as one span from the first to the last fragment",
             )
         elif quoted is not None and 0 <= span.start < span.end <= len(text):
             _compare(span, text, quoted, problems)
@@ -110,15 +104,13 @@ def _annotations(path: Path, text: str, problems: Problems) -> list[CharSpan]:
 def _compare(span: CharSpan, text: str, quoted: str, problems: Problems) -> None:
     there = text[span.start : span.end]
     if there.split() != quoted.split():
-        problems.add(
-            Problem(
-                "text mismatch",
-                span.place,
-                f"the annotation quotes {quoted!r} but the text has {there!r} at {span.start}:{span.end}",
-                expected="offsets that count characters (not bytes) of the .txt file beside it",
-                fix="use the .txt file that was annotated, unchanged",
-                repair="the offsets are trusted",
-            )
+        problems.report(
+            "text mismatch",
+            span.place,
+            f"the annotation quotes {quoted!r} but the text has {there!r} at {span.start}:{span.end}",
+            expected="offsets that count characters (not bytes) of the .txt file beside it",
+            fix="use the .txt file that was annotated, unchanged",
+            repair="the offsets are trusted",
         )
 
 

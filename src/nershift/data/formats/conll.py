@@ -10,7 +10,7 @@ from nershift.data.formats.base import FORMATS, Format
 from nershift.data.formats.files import lines_of, read_text
 from nershift.data.formats.tagged import Block, looks_like_tag, sentences_from_tags
 from nershift.data.labels import Scheme, spans_to_tags
-from nershift.data.problems import Problem, Problems
+from nershift.data.problems import Problems
 from nershift.data.spans import Sentence
 from nershift.errors import DataError
 from nershift.storage import write_text
@@ -76,15 +76,13 @@ def _blocks(path: Path, lines: Sequence[str], token_column: int, tag_column: int
         except IndexError:
             raise _no_column(len(parts), token_column, tag_column, f"{path}:{number}") from None
         if not token:
-            problems.add(
-                Problem(
-                    "empty token",
-                    f"{path}:{number}",
-                    f"the token column is empty in {line!r}",
-                    expected="a token before the tag",
-                    fix="remove the line or fill in the token",
-                    repair="line left out",
-                )
+            problems.report(
+                "empty token",
+                f"{path}:{number}",
+                f"the token column is empty in {line!r}",
+                expected="a token before the tag",
+                fix="remove the line or fill in the token",
+                repair="line left out",
             )
             continue
         tokens.append(shared.setdefault(token, token))
@@ -122,15 +120,13 @@ def _mend_columns(parts: list[str], width: int, place: str, problems: Problems) 
     """Report a line with too few or too many columns and give it the width of the others."""
     wanted = max(width, 2)
     short = len(parts) < wanted
-    problems.add(
-        Problem(
-            "missing column" if short else "extra column",
-            place,
-            f"{len(parts)} column{'s' if len(parts) > 1 else ''}: {' | '.join(parts)!r}",
-            expected=f"{wanted} columns" + (", as in the lines before" if width else " (token and tag)"),
-            fix="add the missing column" if short else "separate columns by tabs where a token has a space",
-            repair="the token is read as O" if short else "the last column is read as the tag",
-        )
+    problems.report(
+        "missing column" if short else "extra column",
+        place,
+        f"{len(parts)} column{'s' if len(parts) > 1 else ''}: {' | '.join(parts)!r}",
+        expected=f"{wanted} columns" + (", as in the lines before" if width else " (token and tag)"),
+        fix="add the missing column" if short else "separate columns by tabs where a token has a space",
+        repair="the token is read as O" if short else "the last column is read as the tag",
     )
     if short:
         return [parts[0], *["O"] * (wanted - 1)]

@@ -10,7 +10,7 @@ from nershift.data.corpus import Corpus, split_name
 from nershift.data.formats.base import FORMATS, Format
 from nershift.data.formats.tagged import Block, sentences_from_tags
 from nershift.data.labels import PREFIXES, Scheme, spans_to_tags
-from nershift.data.problems import Problem, Problems
+from nershift.data.problems import Problems
 from nershift.data.spans import Sentence
 from nershift.errors import DataError, MissingExtraError
 from nershift.storage import replacing
@@ -72,15 +72,13 @@ def _sentences(table: Any, place: str, problems: Problems) -> list[Sentence]:
     rows = zip(table[tokens_column], table[tags_column], strict=True)
     for number, (tokens, tags) in enumerate(rows):
         if len(tokens) != len(tags) or not tokens:
-            problems.add(
-                Problem(
-                    "bad record",
-                    f"{place}:{number}",
-                    f"{len(tokens)} tokens with {len(tags)} tags",
-                    expected="one tag for each token, and at least one token",
-                    fix="correct or remove the row",
-                    repair="row left out",
-                )
+            problems.report(
+                "bad record",
+                f"{place}:{number}",
+                f"{len(tokens)} tokens with {len(tags)} tags",
+                expected="one tag for each token, and at least one token",
+                fix="correct or remove the row",
+                repair="row left out",
             )
             continue
         blocks.append(Block(list(tokens), _tag_names(tags, names, f"{place}:{number}"), [number] * len(tokens)))

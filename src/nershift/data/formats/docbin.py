@@ -10,7 +10,7 @@ from typing import Any
 from nershift.data.formats.align import CharSpan, align, text_and_offsets
 from nershift.data.formats.base import FORMATS, Format
 from nershift.data.formats.files import read_bytes
-from nershift.data.problems import Problem, Problems
+from nershift.data.problems import Problems
 from nershift.data.spans import Sentence, overlapping
 from nershift.errors import DataError, MissingExtraError
 from nershift.storage import write_bytes
@@ -48,21 +48,19 @@ def read(path: Path, problems: Problems) -> list[Sentence]:
             fix="convert the file with the spaCy version that wrote it",
         ) from None
     if not docs:
-        problems.add(
-            Problem(
-                "empty file",
-                str(path),
-                "the file holds no documents",
-                expected="at least one",
-                repair="no sentences",
-            )
+        problems.report(
+            "empty file",
+            str(path),
+            "the file holds no documents",
+            expected="at least one",
+            repair="no sentences",
         )
-    made = []
+    sentences = []
     for number, doc in enumerate(docs, 1):
         borders = doc.sents if len(doc) and doc.has_annotation("SENT_START") else [doc[:]]
         for part in borders:
-            made.append(_sentence(doc, part, f"{path}:{number}", problems))
-    return made
+            sentences.append(_sentence(doc, part, f"{path}:{number}", problems))
+    return sentences
 
 
 def _sentence(doc: Any, part: Any, place: str, problems: Problems) -> Sentence:

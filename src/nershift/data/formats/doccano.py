@@ -14,15 +14,15 @@ from nershift.data.spans import Sentence
 
 def read(path: Path, problems: Problems) -> list[Sentence]:
     """One sentence per record; the text is tokenised, as doccano keeps no tokens."""
-    made = []
+    sentences = []
     for place, record in read_records(path, problems):
         # Some versions export the text as "data".
         text = text_of(record, place, problems, "data" if "data" in record and "text" not in record else "text")
         if text is None:
             continue
         items = record.get("entities", record.get("label", record.get("labels")))
-        made.append(align(text, char_spans_of(items, place, problems), place, problems))
-    return made
+        sentences.append(align(text, char_spans_of(items, place, problems), place, problems))
+    return sentences
 
 
 def write(path: Path, sentences: Iterable[Sentence]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nershift.data.problems import Problem, Problems
+from nershift.data.problems import Problems
 from nershift.errors import DataError
 
 
@@ -19,27 +19,23 @@ def read_text(path: Path, problems: Problems) -> str:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        problems.add(
-            Problem(
-                "encoding",
-                f"{path}:{line}",
-                f"byte 0x{data[error.start]:02x} is not UTF-8",
-                expected="text encoded as UTF-8",
-                fix=f"convert it, for example: iconv -f latin1 -t utf-8 {path.name}",
-                repair="unreadable bytes replaced by U+FFFD",
-            )
+        problems.report(
+            "encoding",
+            f"{path}:{line}",
+            f"byte 0x{data[error.start]:02x} is not UTF-8",
+            expected="text encoded as UTF-8",
+            fix=f"convert it, for example: iconv -f latin1 -t utf-8 {path.name}",
+            repair="unreadable bytes replaced by U+FFFD",
         )
         text = data.decode("utf-8-sig", errors="replace")
     if not text.strip(" \t\r\n"):
-        problems.add(
-            Problem(
-                "empty file",
-                f"{path}:1",
-                "the file has no content",
-                expected="at least one sentence",
-                fix="check how the file was exported",
-                repair="read as no sentences",
-            )
+        problems.report(
+            "empty file",
+            f"{path}:1",
+            "the file has no content",
+            expected="at least one sentence",
+            fix="check how the file was exported",
+            repair="read as no sentences",
         )
     return text
 

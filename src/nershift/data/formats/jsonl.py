@@ -10,7 +10,7 @@ from nershift.data.formats.align import align, char_spans, locate_tokens, text_a
 from nershift.data.formats.base import FORMATS, Format
 from nershift.data.formats.records import Record, char_spans_of, first_record, read_records, text_of, write_records
 from nershift.data.formats.tagged import Block, sentences_from_tags
-from nershift.data.problems import Problem, Problems
+from nershift.data.problems import Problems
 from nershift.data.spans import Sentence
 
 _SPAN_KEYS = ("spans", "entities", "label", "labels")
@@ -24,37 +24,35 @@ def read(path: Path, problems: Problems) -> list[Sentence]:
     ``tokens``, where given, are ``[start, end]`` pairs, objects with ``start`` and ``end``, or strings found
     in the text in this order; else the text is tokenised.
     """
-    made: list[Sentence | Block] = []
+    items: list[Sentence | Block] = []
     for place, record in read_records(path, problems):
         if "text" not in record and isinstance(record.get("tokens"), list):
             block = _tagged(record, place, problems)
             if block is not None:
-                made.append(block)
+                items.append(block)
             continue
         text = text_of(record, place, problems)
         if text is None:
             continue
         spans = char_spans_of(_only(record, place, problems), place, problems)
         offsets = token_offsets(record.get("tokens"), text, place, problems)
-        made.append(align(text, spans, place, problems, offsets))
-    blocks = [item for item in made if isinstance(item, Block)]
+        items.append(align(text, spans, place, problems, offsets))
+    blocks = [item for item in items if isinstance(item, Block)]
     tagged = iter(sentences_from_tags(blocks, str(path), problems))
-    return [next(tagged) if isinstance(item, Block) else item for item in made]
+    return [next(tagged) if isinstance(item, Block) else item for item in items]
 
 
 def _only(record: Record, place: str, problems: Problems) -> Any:
     """The spans under whichever one key holds them."""
     present = [key for key in _SPAN_KEYS if record.get(key) is not None]
     if len(present) > 1:
-        problems.add(
-            Problem(
-                "ambiguous record",
-                place,
-                f"spans could be under {' or '.join(repr(key) for key in present)}",
-                expected="'spans' alone",
-                fix="keep one of the keys",
-                repair=f"read from '{present[0]}'",
-            )
+        problems.report(
+            "ambiguous record",
+            place,
+            f"spans could be under {' or '.join(repr(key) for key in present)}",
+            expected="'spans' alone",
+            fix="keep one of the keys",
+            repair=f"read from '{present[0]}'",
         )
     return record[present[0]] if present else None
 
@@ -68,15 +66,13 @@ def token_offsets(tokens: Any, text: str, place: str, problems: Problems) -> lis
     else:
         offsets = _pairs(tokens, text)
     if offsets is None:
-        problems.add(
-            Problem(
-                "bad tokens",
-                place,
-                "the tokens do not fit the text",
-                expected="tokens inside the text, in order, without overlap",
-                fix="correct the tokens or omit them",
-                repair="text tokenised anew",
-            )
+        problems.report(
+            "bad tokens",
+            place,
+            "the tokens do not fit the text",
+            expected="tokens inside the text, in order, without overlap",
+            fix="correct the tokens or omit them",
+            repair="text tokenised again",
         )
     return offsets
 
@@ -103,15 +99,13 @@ def _tagged(record: Record, place: str, problems: Problems) -> Block | None:
     if tokens and words and tags and len(tags) == len(tokens) and all(isinstance(t, str) for t in tags):
         line = int(place.rpartition(":")[2]) if place.rpartition(":")[2].isdigit() else 0
         return Block(list(tokens), list(tags), [line] * len(tokens))
-    problems.add(
-        Problem(
-            "bad record",
-            place,
-            "the record has neither a text nor tokens with as many tags by name",
-            expected="'text' with 'spans', or 'tokens' with 'tags' such as B-PER",
-            fix="write tag names in place of numbers, one for each token",
-            repair="left out",
-        )
+    problems.report(
+        "bad record",
+        place,
+        "the record has neither a text nor tokens with as many tags by name",
+        expected="'text' with 'spans', or 'tokens' with 'tags' such as B-PER",
+        fix="write tag names in place of numbers, one for each token",
+        repair="left out",
     )
     return None
 

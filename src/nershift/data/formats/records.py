@@ -31,15 +31,13 @@ def read_records(path: Path, problems: Problems) -> Iterator[tuple[str, Record]]
         if record.get("id") is not None:
             key = json.dumps(record["id"], sort_keys=True)
             if key in seen:
-                problems.add(
-                    Problem(
-                        "duplicate id",
-                        place,
-                        f"id {key} was already used at {seen[key]}",
-                        expected="each id once",
-                        fix="remove the repeated record if it is the same text",
-                        repair="both records kept",
-                    )
+                problems.report(
+                    "duplicate id",
+                    place,
+                    f"id {key} was already used at {seen[key]}",
+                    expected="each id once",
+                    fix="remove the repeated record if it is the same text",
+                    repair="both records kept",
                 )
             seen.setdefault(key, place)
         yield place, record
@@ -100,15 +98,13 @@ def char_span(item: Any, place: str, problems: Problems, *, label_first: bool = 
         score = item[3] if len(item) > 3 else None
     if type(start) is int and type(end) is int and isinstance(label, str) and label:
         return CharSpan(start, end, label, float(score) if isinstance(score, int | float) else None, place)
-    problems.add(
-        Problem(
-            "bad span",
-            place,
-            f"{json.dumps(item, ensure_ascii=False)} is not a span",
-            expected="whole numbers for start and end and a name for the label",
-            fix="correct the record; reading with repair leaves the span out",
-            repair="left out",
-        )
+    problems.report(
+        "bad span",
+        place,
+        f"{json.dumps(item, ensure_ascii=False)} is not a span",
+        expected="whole numbers for start and end and a name for the label",
+        fix="correct the record; reading with repair leaves the span out",
+        repair="left out",
     )
     return None
 

@@ -1,4 +1,4 @@
-"""Tags to sentences: find the scheme of a whole file by counting, report what breaks it, read the spans."""
+"""Tags to sentences: detect the scheme of a whole file, report what breaks it, read the spans."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from nershift.data.labels import Scheme, legal, split_tag, tags_to_spans
-from nershift.data.problems import Problem, Problems
+from nershift.data.problems import Problems
 from nershift.data.spans import Sentence
 
 Pairs = Counter[tuple[str, str]]
@@ -21,7 +21,7 @@ _MIXED_COUNT, _MIXED_SHARE = 10, 0.1
 
 @dataclass
 class Block:
-    """The tokens and tags of one sentence as they stand in a file; ``lines`` has one line number a token."""
+    """The tokens and tags of one sentence as they stand in a file; ``lines`` has one line number per token."""
 
     tokens: list[str]
     tags: list[str]
@@ -34,11 +34,11 @@ def sentences_from_tags(
     """Sentences with spans; tags that break the scheme are problems at ``file:line``.
 
     Args:
-        blocks: all sentences of one file, because the scheme is a matter of the whole file.
+        blocks: all sentences of one file, which has one scheme.
         file: for places in messages.
-        problems: raises or collects; collected ones are repaired as conlleval reads tags, so an I- out of
-            nowhere starts an entity.
-        scheme: what the tags must follow; found by counting when not given.
+        problems: those that are collected are repaired as conlleval reads tags: an I- out of nowhere starts an
+            entity.
+        scheme: what the tags must follow; by default the one that the fewest tags break.
     """
     pairs = _count_pairs(blocks)
     odd = {tag for pair in pairs for tag in pair if tag and not _GOOD_TAG.fullmatch(tag)}
@@ -63,7 +63,7 @@ def sentences_from_tags(
 
 
 def detect_scheme(pairs: Pairs) -> Scheme:
-    """The scheme that the fewest neighbouring tags break; BIO when there is nothing to tell.
+    """The scheme that the fewest neighbouring tags break; BIO when all fit.
 
     Example:
         >>> detect_scheme(Counter({("O", "I-LOC"): 5, ("I-LOC", "O"): 5}))
@@ -115,15 +115,13 @@ def _rewrite_odd(blocks: Sequence[Block], odd: set[str], file: str, problems: Pr
                 continue
             if tag not in known:
                 known[tag] = _type_of_odd(tag)
-                problems.add(
-                    Problem(
-                        "unknown tag",
-                        f"{file}:{block.lines[i]}",
-                        f"tag {tag!r} of token {block.tokens[i]!r} has no known prefix",
-                        expected="O or a type after B-, I-, E-, S-, L- or U-",
-                        fix="check which column holds the tag, or read with repair",
-                        repair=f"read as {known[tag] or 'O'} in the whole file, neighbours as one mention",
-                    )
+                problems.report(
+                    "unknown tag",
+                    f"{file}:{block.lines[i]}",
+                    f"tag {tag!r} of token {block.tokens[i]!r} has no known prefix",
+                    expected="O or a type after B-, I-, E-, S-, L- or U-",
+                    fix="check which column holds the tag, or read with repair",
+                    repair=f"read as {known[tag] or 'O'} in the whole file, neighbours as one mention",
                 )
             label = known[tag]
             inside = i > 0 and split_tag(block.tags[i - 1])[1] == label
@@ -152,27 +150,23 @@ def _report_illegal(
     two_alphabets = bool(prefixes & set("ES")) and bool(prefixes & set("LU"))
     if two_alphabets or (count > _MIXED_COUNT and count > _MIXED_SHARE * mentions):
         line, what, _ = next(_illegal_tags(blocks, illegal))
-        problems.add(
-            Problem(
-                "mixed schemes",
-                f"{file}:{line}",
-                f"{count} tags break {scheme}, the nearest scheme, in {mentions} mentions; first: {what}",
-                expected="one tag scheme in a file",
-                fix="write the file again in one scheme, or name the scheme it should follow",
-                repair="each mention starts at B, S, U or where an entity of another type ends",
-            )
+        problems.report(
+            "mixed schemes",
+            f"{file}:{line}",
+            f"{count} tags break {scheme}, the nearest scheme, in {mentions} mentions; first: {what}",
+            expected="one tag scheme in a file",
+            fix="write the file again in one scheme, or name the scheme it should follow",
+            repair="each mention starts at B, S, U or where an entity of another type ends",
         )
         return
     for line, what, pair in _illegal_tags(blocks, illegal):
-        problems.add(
-            Problem(
-                "malformed tag",
-                f"{file}:{line}",
-                what,
-                expected=f"a tag that may stand there in {scheme}",
-                fix=f"correct the tag (for example {_suggest(pair, scheme)}), or read with repair",
-                repair="read as conlleval does: an entity starts there if none of its type is open",
-            )
+        problems.report(
+            "malformed tag",
+            f"{file}:{line}",
+            what,
+            expected=f"a tag that may stand there in {scheme}",
+            fix=f"correct the tag (for example {_suggest(pair, scheme)}), or read with repair",
+            repair="read as conlleval does: an entity starts there if none of its type is open",
         )
 
 
