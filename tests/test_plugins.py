@@ -55,6 +55,44 @@ def matches(path, head):
 
 FORMAT = Format((".brackets",), read, write, matches)
 '''
+HASHED = '''
+"""An encoder with a vector for each of 512 buckets of words, and no context."""
+
+import zlib
+
+import torch
+from torch import nn
+
+from nershift.encoders.base import Encoder, register
+
+
+@register("hashed")
+class HashedEncoder(Encoder):
+    def __init__(self, config):
+        super().__init__()
+        self.config, self.size = config, config.options.get("size", 8)
+        self.table = nn.Embedding(512, self.size)
+
+    @classmethod
+    def new(cls, config, words):
+        return cls(config)
+
+    @classmethod
+    def rebuild(cls, config, description, folder):
+        return cls(config)
+
+    def prepare(self, tokens):
+        return [zlib.crc32(token.encode()) % 512 for token in tokens]
+
+    def collate(self, items):
+        longest = max(map(len, items))
+        buckets = torch.tensor([[*item, *[0] * (longest - len(item))] for item in items])
+        lengths = torch.tensor([len(item) for item in items])
+        return {"buckets": buckets, "mask": torch.arange(longest) < lengths[:, None]}
+
+    def forward(self, buckets, mask):
+        return self.table(buckets) * mask[..., None]
+'''
 CALLS = """
 import json, sys
 from nershift.cli import app
@@ -117,3 +155,22 @@ def test_a_format(
     assert (tmp_path / "vague.conll").read_text() == "we\tO\nsaw\tO\nAda\tB-person\n.\tO\n\n"
     assert json.loads((tmp_path / "run" / "metrics.json").read_text())["labelled"] == 12
     assert "F1" in out
+
+
+def test_an_encoder(make_corpus: Callable[..., Corpus], package: Callable[..., Path], tmp_path: Path) -> None:
+    for name in ("news", "clinic"):
+        write_corpus(tmp_path / name, make_corpus(name))
+    stage = {"lr": 0.05, "batch_size": 8, "epochs": 8}
+    settings = {"device": "cpu", "encoder": {"kind": "hashed", "options": {"size": 12}}, "train": stage}
+    (tmp_path / "hashed.yaml").write_text(yaml.safe_dump(settings | {"pretrain": stage}))
+    (tmp_path / "note.txt").write_text("pt Okafor given 20mg zolpirex in Leeds\n")
+    out = nershift(
+        package("hashed", HASHED, encoders="hashed = hashed:HashedEncoder"),
+        ["transfer", "--method", "finetune", "--source", tmp_path / "news", "--target", tmp_path / "clinic",
+         "--out", tmp_path / "run", "--config", tmp_path / "hashed.yaml", "--quiet"],
+        ["predict", "--model", tmp_path / "run", tmp_path / "note.txt"],
+    )  # fmt: skip
+    described = json.loads((tmp_path / "run" / "model.json").read_text())["encoder"]
+    assert (described["kind"], described["config"]["options"]) == ("hashed", {"size": 12})
+    assert json.loads((tmp_path / "run" / "metrics.json").read_text())["test"]["f1"] > 0.5
+    assert "zolpirex" in out

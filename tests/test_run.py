@@ -297,7 +297,7 @@ def test_two_methods_at_once_are_refused() -> None:
 def test_an_encoder_that_would_not_be_used_is_an_error() -> None:
     with pytest.raises(ConfigError, match="'bert' was named, but") as error:
         resolve("finetune", {"encoder": {"transformer": {"name": "bert"}}})
-    assert error.value.fix == "--set encoder.kind=transformer, or leave the name away"
+    assert error.value.fix == "--set encoder.kind=transformer, or omit the name"
     for settings in ({"kind": "transformer", "transformer": {"name": "bert"}}, {"kind": "recurrent"}, {}):
         resolve("laner", {"encoder": settings})
 

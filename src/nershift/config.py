@@ -128,6 +128,7 @@ class EncoderConfig:
         0.0, "Dropout on the concatenated word and character features; 0: off.", low=0, high=1
     )
     dropout: float = setting(0.5, "Dropout after the character CNN and on the states; 0: off.", low=0, high=1)
+    options: dict[str, Any] = setting(dict, "Settings of an encoder from another package.")
 
 
 @dataclass(frozen=True)

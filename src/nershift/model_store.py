@@ -1,4 +1,4 @@
-"""A model as a folder: `model.json` (shapes, words, labels), `model.safetensors`, a tokenizer's files."""
+"""A model as a folder: `model.json` (shapes, words, labels), `model.safetensors`, and a tokenizer's files."""
 
 from __future__ import annotations
 
@@ -14,14 +14,11 @@ from nershift.model import TaggingModel
 from nershift.storage import load_tensors, save_tensors, write_text
 
 FORMAT = 2
-_READABLE = (1, FORMAT)  # format 1 said decoders where format 2 says heads
+_READABLE = (1, FORMAT)  # format 1 called heads decoders
 
 
 def save_model(folder: Path, model: TaggingModel, meta: Mapping[str, Any]) -> None:
-    """Write encoder and heads (a method's extra parts are not kept).
-
-    ``model.json`` comes last: with it the folder is whole.
-    """
+    """Write encoder and heads (without a method's extra parts). ``model.json`` comes last: it completes the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     description = {
         "format": FORMAT,
@@ -50,10 +47,10 @@ def load_model(folder: Path) -> tuple[TaggingModel, dict[str, Any]]:
         raise CheckpointError(
             f"not readable JSON ({error})", place=str(path), fix="train again or restore it"
         ) from None
-    found = description.get("format") if isinstance(description, dict) else None
-    if found not in _READABLE:
+    version = description.get("format") if isinstance(description, dict) else None
+    if version not in _READABLE:
         raise CheckpointError(
-            f"format {found!r}",
+            f"format {version!r}",
             place=str(path),
             expected=f"format {FORMAT} or older",
             fix="use the version of nershift that wrote it, or train again",
@@ -85,8 +82,8 @@ def _load_weights(model: TaggingModel, path: Path) -> None:
     stored = {_present_name(name): value for name, value in load_tensors(path)[0].items()}
     tensors = {name: value for name, value in stored.items() if not name.startswith(retired)}
     shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-    given = {name: tuple(value.shape) for name, value in tensors.items()}
-    odd = sorted(set(shapes.items()) ^ set(given.items()))
+    saved = {name: tuple(value.shape) for name, value in tensors.items()}
+    odd = sorted(set(shapes.items()) ^ set(saved.items()))
     if odd:
         raise CheckpointError(
             f"its weights do not fit model.json, e.g. {odd[0][0]}",
@@ -97,5 +94,5 @@ def _load_weights(model: TaggingModel, path: Path) -> None:
 
 
 def _present_name(tensor: str) -> str:
-    """What a tensor of format 1 is called now."""
+    """Today's name of a tensor of format 1."""
     return tensor.replace("decoders.", "heads.", 1) if tensor.startswith("decoders.") else tensor

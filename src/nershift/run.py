@@ -4,40 +4,33 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import json
 import logging
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
-from nershift import __version__
-from nershift.arguments import check_amounts, check_corpus, check_sources
 from nershift.config import Config, build, current_names, merge, to_dict
 from nershift.data.corpus import Corpus, subset
 from nershift.data.raw import RawText
 from nershift.data.spans import Sentence
 from nershift.encoders.base import ENCODERS
 from nershift.errors import CheckpointError, ConfigError, SetupError, nearest
-from nershift.evaluation.metrics import score, sentence_counts, share_changed
-from nershift.evaluation.predictions import write_predictions
-from nershift.evaluation.stats import bootstrap_f1
 from nershift.heads.base import HEADS
 from nershift.methods import METHODS
 from nershift.methods.adapter import load_adapter
 from nershift.methods.base import Method, Setup
 from nershift.model import TaggingModel
 from nershift.model_store import load_model, save_model
-from nershift.reports.run import write_report
-from nershift.run_folder import Run, open_folder
-from nershift.run_notes import averaged, beginning, idle, leaks, origin_of, unused
-from nershift.storage import write_text
-from nershift.tagger.calibration import before_and_after
+from nershift.run_folder import Run, finish_folder, open_folder, write_results
+from nershift.run_notes import collect_notes, origin_of
 from nershift.tagger.tagger import Tagger
 from nershift.training.logger import TrainLogger
-from nershift.training.loop import Loop
-from nershift.training.model_soup import AVERAGE, train_and_average
+from nershift.training.loop import Loop, Progress
+from nershift.training.model_soup import AVERAGE, ModelSoup, draw_anew
 from nershift.training.processes import Processes
 from nershift.training.stage import TrainingStage
 
@@ -58,9 +51,9 @@ def resolve(method: str, settings: Mapping[str, Any] | None = None, seed: int | 
             f"the settings say '{values['method']}', but the method of this run is '{method}'",
             place="config.method",
             expected="one method",
-            fix=f"--method {values['method']}, or leave 'method' out of the settings",
+            fix=f"--method {values['method']}, or omit 'method' in the settings",
         )
-    named, kind = (_asked(values, "encoder", *path) for path in (("transformer", "name"), ("kind",)))
+    named, kind = (_value_at(values, "encoder", *path) for path in (("transformer", "name"), ("kind",)))
     preset = str(values.get("preset", "paper"))
     if preset not in cls.presets:
         raise ConfigError(
@@ -75,10 +68,10 @@ def resolve(method: str, settings: Mapping[str, Any] | None = None, seed: int | 
             f"the encoder '{named}' was named, but encoder.kind is {config.encoder.kind}",
             place="config.encoder.transformer.name",
             expected="encoder.kind transformer",
-            fix="--set encoder.kind=transformer, or leave the name away",
+            fix="--set encoder.kind=transformer, or omit the name",
         )
     for place, known in KINDS.items():
-        if (kind := _asked(to_dict(config), *place.split("."))) not in known:
+        if (kind := _value_at(to_dict(config), *place.split("."))) not in known:
             raise ConfigError(
                 f"found '{kind}'{nearest(kind, known)}", place=f"config.{place}", expected=" | ".join(known)
             )
@@ -95,11 +88,54 @@ def _same_types_in_one_place(values: dict[str, Any]) -> dict[str, Any]:
     return merge(values, {"head": {"same": options.pop("same")}}) | {"options": options}
 
 
-def _asked(settings: Mapping[str, Any], *path: str) -> Any:
-    """What the settings say under a path of names; None where they are silent."""
+def _value_at(settings: Mapping[str, Any], *path: str) -> Any:
+    """The setting at a path of names; None if it is not set."""
     for name in path:
         settings = settings.get(name) if isinstance(settings, Mapping) else None  # type: ignore[assignment]
     return settings
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a run was asked for."""
+
+    method: str
+    config: Config
+    sources: Sequence[Corpus]
+    target: Corpus | None = None
+    raw: Mapping[str, Sequence[Sentence]] = field(default_factory=dict)
+    shots: int | None = None
+    ratio: float | None = None
+    start: Path | None = None  # a folder to start from
+
+    def build_method(self) -> Method:
+        """The method on its data; a set-up that cannot work is refused here."""
+        target, types = self.target, tuple[str, ...]()
+        if target is not None:
+            labelled = [s for name in ("train", "dev") for s in target.splits.get(name, ())]
+            types = tuple(sorted({span.label for s in labelled for span in s.spans}))
+            if self.ratio is not None or (self.shots is not None and (self.shots or "train" in target.splits)):
+                few = subset(target.train, shots=self.shots, ratio=self.ratio, seed=self.config.seed)
+                target = target.with_splits(train=few)
+        cls = METHODS[self.method]
+        options: Any = build(cls.Options, self.config.options, "config.options")
+        started = self.start is not None
+        method = cls(Setup(self.config, options, target, types, tuple(self.sources), dict(self.raw), started))
+        method.check()
+        return method
+
+    def data(self, setup: Setup) -> dict[str, Any]:
+        """Names and digests of everything the run reads."""
+        data: dict[str, Any] = {"sources": {c.name: c.digest()[:16] for c in setup.sources}}
+        if setup.target is not None:
+            data |= {"target": setup.target.name, "target_digest": setup.target.digest()[:16]}
+        start = None if self.start is None else str(self.start)
+        data |= {"shots": self.shots, "ratio": self.ratio, "start": start}
+        return data | {"raw": {name: _raw_digest(rows)[:16] for name, rows in setup.raw.items()}}
+
+
+def _raw_digest(rows: Sequence[Sentence]) -> str:
+    return rows.digest() if isinstance(rows, RawText) else Corpus("", {"raw": tuple(rows)}).digest()
 
 
 def transfer(
@@ -120,12 +156,14 @@ def transfer(
 ) -> Run:
     """Train a tagger for ``target`` with ``method`` and write a run folder; resumes an interrupted one.
 
+    The parameters are many because this is the whole public interface of a run; inside, they travel as one value.
+
     Args:
         sources: labelled corpora of other domains.
         raw: unlabelled sentences by domain.
-        shots: use only so many labelled target sentences (``ratio``: such a share); nested for one seed.
-        start: a folder written by :func:`pretrain`, in place of the method's own pre-training. From a finished run
-            it goes on too, and the report says which labels that one had learned.
+        shots: how many labelled target sentences to use (``ratio``: which share); smaller sets are part of larger ones.
+        start: a folder written by :func:`pretrain`, which replaces the method's own pre-training, or a finished run,
+            whose labels the report then mentions.
         config: settings over the method's preset, nested as in ``config.yaml``.
         overwrite: throw away what an earlier run left in ``out``.
         report: also write the report (``report.html``, ``report.md``, ``report.json``).
@@ -139,59 +177,68 @@ def transfer(
         (20, True)
     """
     settings = resolve(method, config, seed)
-    cls = METHODS[method]
-    check_corpus(target, "target")
-    check_sources(sources)
-    check_amounts(shots, ratio)
-    setup = _setup(cls, settings, target, sources, raw, shots, ratio, start is not None)
-    task = cls(setup)
-    task.check()
-    identity = _identity(setup, shots, ratio, start)
+    _check_corpus(target, "target")
+    _check_sources(sources)
+    _check_amounts(shots, ratio)
+    begin = None if start is None else Path(start)
+    request = Request(method, settings, sources, target, raw or {}, shots, ratio, begin)
+    chosen = request.build_method()
+    data = request.data(chosen.setup)
     with Processes(settings.device) as processes:
-        folder = open_folder(Path(out), identity, overwrite, processes)
-        if (folder / "metrics.json").exists():
+        folder = open_folder(Path(out), to_dict(settings) | {"data": data}, overwrite, processes)
+        if not (folder / "metrics.json").exists():
+            facts, tagger = _transfer(request, chosen, folder, processes, quiet)
             if processes.main:
-                _round_off(folder, report)
-            return Run.open(folder)
-        began = time.monotonic()
-        stages: dict[str, Any] = {}
-        with TrainLogger(folder, quiet=quiet, tensorboard=settings.tensorboard, main=processes.main) as logger:
-            model: TaggingModel | None = None
-            if start is not None:
-                model = _pretrained(Path(start), settings).to(processes.device)
-            elif (stage := task.pretrain()) is not None:
-                model = _run(stage, task.pretrain, folder, processes, logger, stages)
-            # Training changes the model it starts from; who trains again needs that as it was.
-            before = copy.deepcopy(model) if settings.train.model_soup > 1 else None
-            if (stage := task.train(model)) is not None:
-                model = _run(stage, lambda: task.train(copy.deepcopy(before)), folder, processes, logger, stages)
-        if model is None:
-            raise SetupError(f"method '{method}' has nothing to train", fix="give it --source or --target corpora")
+                write_results(folder, tagger, chosen, {"data": data} | facts)
         if processes.main:
-            task.save_artifacts(model, folder)
-        model = task.finish(model)
-        adapter = task.adapter(model, load_adapter(Path(start)) if start is not None else None)
-        meta = {"method": cls.name, "preset": settings.preset, "seed": settings.seed, "target": target.name}
-        tagger = Tagger(model, meta, adapter=adapter)
-        if processes.main:
-            origin = origin_of(Path(start)) if start is not None else {}
-            told: dict[str, Any] = {"start": origin or None, "phases": stages}
-            if origin and not setup.sources:
-                told["sources"] = origin["sources"]
-            told["selection"] = _selection(task, stages or origin.get("phases", {}))
-            told["remarks"] = [
-                *beginning(origin),
-                *averaged(stages),
-                *idle(settings, stages),
-                *task.run_notes(model),
-                *unused(task),
-                *leaks(task),
-            ]
-            told |= task.measures(model)
-            _write_results(folder, tagger, task, identity, told, time.monotonic() - began)
-            _round_off(folder, report)
+            finish_folder(folder, report)
         processes.wait()
     return Run.open(folder)
+
+
+def _transfer(
+    request: Request, method: Method, folder: Path, processes: Processes, quiet: bool
+) -> tuple[dict[str, Any], Tagger]:
+    """Train a tagger; what ``metrics.json`` says beside its scores comes with it.
+
+    The hooks of a method are called in this order, and none relies on another having been called: ``pretrain``,
+    ``train``, ``save_artifacts``, ``finish``, ``adapter``, ``run_notes``, ``measures``.
+    """
+    began, config = time.monotonic(), request.config
+    with TrainLogger(folder, quiet=quiet, tensorboard=config.tensorboard, main=processes.main) as logger:
+        training = _Training(method, folder, processes, logger)
+        if request.start is None:
+            model = training.run("pretrain", None)
+        else:
+            model = _pretrained(request.start, config).to(processes.device)
+        model = training.run("train", model)
+    if model is None:
+        raise SetupError(f"method '{request.method}' has nothing to train", fix="give it --source or --target corpora")
+    if processes.main:
+        method.save_artifacts(model, folder)
+    model = method.finish(model)
+    adapter = method.adapter(model, None if request.start is None else load_adapter(request.start))
+    facts = _facts(request, method, model, training.results)
+    return facts | {"seconds": time.monotonic() - began}, Tagger(model, adapter=adapter)
+
+
+def _facts(request: Request, method: Method, model: TaggingModel, stages: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``metrics.json`` says beside data and scores."""
+    origin = {} if request.start is None else origin_of(request.start)
+    facts: dict[str, Any] = {"start": origin or None, "phases": dict(stages)}
+    if origin and not request.sources:
+        facts["sources"] = origin["sources"]
+    facts["selection"] = _selection(method, stages or origin.get("phases", {}))
+    facts["remarks"] = collect_notes(method, model, stages, origin)
+    return facts | method.measures(model)
+
+
+def _selection(method: Method, stages: Mapping[str, Any]) -> str:
+    """What chose the weights: the target's dev split if its labels were learned, else those of the sources."""
+    scores = [stage["dev_f1"] for stage in stages.values()]
+    if not scores or scores[-1] is None:
+        return "last"
+    return "best dev F1" if method.learns_labels else "best dev F1 of the sources"
 
 
 def adapt(
@@ -220,7 +267,7 @@ def adapt(
     model, meta = load_model(Path(start))
     if "method" not in meta:
         raise CheckpointError("was not written by pretrain", place=str(start), fix="nershift pretrain --method …")
-    theirs = {"encoder": model.encoder.describe()["config"]}
+    theirs: dict[str, Any] = {"encoder": to_dict(model.encoder.config)}
     if "preset" in meta:
         theirs["preset"] = meta["preset"]
     values = merge(theirs, config or {})
@@ -260,170 +307,137 @@ def pretrain(
         True
     """
     settings = resolve(method, config, seed)
-    cls = METHODS[method]
-    check_sources(sources)
-    setup = _setup(cls, settings, None, sources, raw, None, None, False)
-    task = cls(setup)
-    task.check()
-    identity = _identity(setup, None, None, None)
+    _check_sources(sources)
+    request = Request(method, settings, sources, raw=raw or {})
+    chosen = request.build_method()
+    identity = to_dict(settings) | {"data": request.data(chosen.setup)}
     with Processes(settings.device) as processes:
         folder = open_folder(Path(out), identity, overwrite, processes)
-        if (folder / "model.json").exists():
-            return folder
-        stage = task.pretrain()
-        if stage is None:
-            raise SetupError(
-                f"method '{method}' learns sources and target together",
-                fix=f"nershift transfer --method {method} --source … --target …",
-            )
-        stages: dict[str, Any] = {}
-        with TrainLogger(folder, quiet=quiet, tensorboard=settings.tensorboard, main=processes.main) as logger:
-            model = _run(stage, task.pretrain, folder, processes, logger, stages)
-        if processes.main:
-            if (adapter := task.adapter(model)) is not None:
-                adapter.save(folder)
-            told = {"preset": settings.preset, "seed": settings.seed, "phases": stages}
-            save_model(folder, model, {"method": cls.name} | told)
-            shutil.rmtree(folder / "state", ignore_errors=True)
+        if not (folder / "model.json").exists():
+            _pretrain(chosen, folder, processes, quiet)
         processes.wait()
     return folder
 
 
-def _setup(
-    cls: type[Method],
-    config: Config,
-    target: Corpus | None,
-    sources: Sequence[Corpus],
-    raw: Mapping[str, Sequence[Sentence]] | None,
-    shots: int | None,
-    ratio: float | None,
-    pretrained: bool,
-) -> Setup:
-    types: tuple[str, ...] = ()
-    if target is not None:
-        labelled = [s for name in ("train", "dev") for s in target.splits.get(name, ())]
-        types = tuple(sorted({span.label for s in labelled for span in s.spans}))
-        if ratio is not None or (shots is not None and (shots or "train" in target.splits)):
-            target = target.with_splits(train=subset(target.train, shots=shots, ratio=ratio, seed=config.seed))
-    options: Any = build(cls.Options, config.options, "config.options")
-    return Setup(config, options, target, types, tuple(sources), dict(raw or {}), pretrained)
-
-
-def _identity(setup: Setup, shots: int | None, ratio: float | None, start: str | Path | None) -> dict[str, Any]:
-    """Everything that decides the result: written as config.yaml, compared before resuming."""
-    data: dict[str, Any] = {"sources": {c.name: c.digest()[:16] for c in setup.sources}}
-    if setup.target is not None:
-        data |= {"target": setup.target.name, "target_digest": setup.target.digest()[:16]}
-    data |= {"shots": shots, "ratio": ratio, "start": str(start) if start else None}
-    data["raw"] = {name: _raw_digest(rows)[:16] for name, rows in setup.raw.items()}
-    return to_dict(setup.config) | {"data": data}
-
-
-def _raw_digest(rows: Sequence[Sentence]) -> str:
-    return rows.digest() if isinstance(rows, RawText) else Corpus("", {"raw": tuple(rows)}).digest()
+def _pretrain(method: Method, folder: Path, processes: Processes, quiet: bool) -> None:
+    config = method.config
+    with TrainLogger(folder, quiet=quiet, tensorboard=config.tensorboard, main=processes.main) as logger:
+        training = _Training(method, folder, processes, logger)
+        model = training.run("pretrain", None)
+    if model is None:
+        raise SetupError(
+            f"method '{method.name}' learns sources and target together",
+            fix=f"nershift transfer --method {method.name} --source … --target …",
+        )
+    if processes.main:
+        if (adapter := method.adapter(model)) is not None:
+            adapter.save(folder)
+        meta = {"method": method.name, "preset": config.preset, "seed": config.seed, "phases": training.results}
+        save_model(folder, model, meta)
+        shutil.rmtree(folder / "state", ignore_errors=True)
 
 
 def _pretrained(folder: Path, config: Config) -> TaggingModel:
     model, meta = load_model(folder)
-    found, asked = model.encoder.describe()["config"], to_dict(config.encoder)
-    for key in ("kind", "recurrent"):
-        if found[key] != asked[key]:
+    theirs, ours = to_dict(model.encoder.config), to_dict(config.encoder)
+    for key in ("kind", "recurrent", "options"):
+        if theirs[key] != ours[key]:
             raise CheckpointError(
-                f"was pretrained with encoder.{key} = {found[key]}",
+                f"was pretrained with encoder.{key} = {theirs[key]}",
                 place=str(folder),
-                expected=f"{asked[key]} as the settings of this run say",
-                fix=f"leave encoder settings away, or pretrain again (method: {meta.get('method')})",
+                expected=f"{ours[key]} as the settings of this run say",
+                fix=f"omit the encoder's settings, or pretrain again (method: {meta.get('method')})",
             )
     return model
 
 
-def _run(
-    stage: TrainingStage,
-    again: Callable[[], TrainingStage | None],
-    folder: Path,
-    processes: Processes,
-    logger: TrainLogger,
-    stages: dict[str, Any],
-) -> TaggingModel:
-    """Train; ``again`` gives the same stage from the same start, should it have to be trained more than once."""
+@dataclass
+class _Training:
+    """The stages of a method, trained in the folder of a run."""
 
-    def loop(one: TrainingStage) -> Loop:
-        one.model.to(processes.device)
-        return Loop(one, folder / "state", processes, logger)
+    method: Method
+    folder: Path
+    processes: Processes
+    logger: TrainLogger
+    results: dict[str, dict[str, Any]] = field(default_factory=dict)  # of each training, by name
 
-    trainings, average = train_and_average(stage, again, loop)
-    for name, result in trainings.items():
-        told = {"steps": result.step, "best_step": result.best_step, "dev_f1": result.best}
-        for monitor in stage.monitors:
-            logged = [entry[monitor] for entry in logger.entries() if entry["phase"] == name]
-            told[monitor] = max(logged)  # the best of all epochs, chosen with a look at it
-        stages[name] = told
-    if average is not None:
-        stages[f"{AVERAGE}{stage.name}"] = {"of": list(average.of), "dev_f1": average.score}
-    return stage.model
+    def run(self, block: str, start: TaggingModel | None) -> TaggingModel | None:
+        """The model after stage ``block`` (pretrain or train); ``start`` itself if the method has no such stage."""
+        times = getattr(self.method.config, block).model_soup
+        if times > 1:
+            return self._run_soup(block, start, times)
+        stage = self._stage(block, start)
+        if stage is None:
+            return start
+        self._train(stage)
+        return stage.model
 
+    def _run_soup(self, block: str, start: TaggingModel | None, times: int) -> TaggingModel | None:
+        """Train several times from the same start; the first model gets the average of the weights."""
+        soup = ModelSoup()
+        for k in range(1, times + 1):
+            stage = self._stage(block, copy.deepcopy(start))  # building a stage changes the model it starts from
+            if stage is None:
+                return start
+            if k > 1:
+                draw_anew(stage, k)
+            soup.add(stage, self._train(stage).best)
+            del stage  # frees memory before the next is built
+        average = soup.average(self._loop(soup.first).score)
+        self.results[f"{AVERAGE}{soup.first.name}"] = average
+        return soup.first.model
 
-def _selection(task: Method, stages: Mapping[str, Any]) -> str:
-    """What chose the weights: the target's dev split where its labels were learned, else those of the sources."""
-    scores = [stage["dev_f1"] for stage in stages.values()]
-    if not scores or scores[-1] is None:
-        return "last"
-    return "best dev F1" if task.learns_labels else "best dev F1 of the sources"
+    def _stage(self, block: str, start: TaggingModel | None) -> TrainingStage | None:
+        return self.method.pretrain() if block == "pretrain" else self.method.train(start)
 
+    def _loop(self, stage: TrainingStage) -> Loop:
+        stage.model.to(self.processes.device)
+        return Loop(stage, self.folder / "state", self.processes, self.logger)
 
-def _write_results(
-    folder: Path,
-    tagger: Tagger,
-    task: Method,
-    identity: Mapping[str, Any],
-    told: Mapping[str, Any],
-    seconds: float,
-) -> None:
-    """Tagger, predictions, and last of all metrics.json, whose presence says that the run is finished."""
-    setup = task.setup
-    assert setup.target is not None
-    splits = setup.target.splits
-    metrics: dict[str, Any] = {
-        "method": setup.config.method,
-        "preset": setup.config.preset,
-        "seed": setup.config.seed,
-        "target": setup.target.name,
-        "sources": [c.name for c in setup.sources if task.uses_sources],
-        "labelled": len(splits.get("train", ())),
-        "data": identity["data"],
-        **told,
-        "seconds": round(seconds, 2),
-        "device": str(tagger.model.device),
-        "version": __version__,
-    }
-    batch_size = setup.config.train.eval_batch_size
-    tagger.model.head(tagger.key).temperature = 1.0
-    if splits.get("dev") and task.learns_labels:
-        tagger.calibrate(splits["dev"], batch_size)
-    metrics["calibration"] = dict(tagger.meta.get("calibration", {}))
-    for name in ("dev", "test"):
-        if gold := splits.get(name):
-            pred, raw = tagger.tag_twice(gold, batch_size)
-            if tagger.adapter is not None:
-                plain, pred = pred, tagger.adapt_sentences(gold)
-                metrics[f"{name}_adaptation"] = {
-                    "f1_before": score(gold, plain).f1,
-                    "tokens_changed": share_changed(plain, pred),
-                    **tagger.adapter.measures(),
-                }
-            plainly = raw if tagger.adapter is None else None
-            metrics["calibration"][name] = before_and_after(gold, plainly, pred)
-            interval = bootstrap_f1(sentence_counts(gold, pred))
-            metrics[name] = score(gold, pred).to_dict() | {"interval": [interval.low, interval.high]}
-            if name == "test":
-                write_predictions(folder / "predictions.jsonl", gold, pred)
-    tagger.meta["metrics"] = {k: metrics[k]["f1"] for k in ("dev", "test") if k in metrics}
-    tagger.save(folder)
-    write_text(folder / "metrics.json", json.dumps(metrics, indent=1))
+    def _train(self, stage: TrainingStage) -> Progress:
+        progress = self._loop(stage).run()
+        result: dict[str, Any] = {
+            "steps": progress.step,
+            "best_step": progress.best_step,
+            "dev_f1": progress.best,
+        }
+        for monitor in stage.monitors:  # the best of all epochs: chosen by looking at it
+            result[monitor] = max(entry[monitor] for entry in self.logger.entries() if entry["phase"] == stage.name)
+        self.results[stage.name] = result
+        return progress
 
 
-def _round_off(folder: Path, report: bool) -> None:
-    """What is left to do when the results are there; a run that was killed in it makes up for it."""
-    shutil.rmtree(folder / "state", ignore_errors=True)
-    if report and not (folder / "report.html").exists():
-        write_report(folder)
+# What Python callers pass is checked before anything else can fail.
+
+
+def _check_corpus(given: object, place: str) -> None:
+    if isinstance(given, Corpus):
+        return
+    path = f"nershift.read_corpus({str(given)!r})" if isinstance(given, (str, Path)) else "nershift.read_corpus(path)"
+    raise SetupError(_found(given), place=place, expected="a Corpus", fix=path)
+
+
+def _check_sources(given: object) -> None:
+    if isinstance(given, (Corpus, str, Path)) or not isinstance(given, Sequence):
+        found = f"Corpus '{given.name}' by itself" if isinstance(given, Corpus) else _found(given)
+        fix = "sources=[corpus]" if isinstance(given, Corpus) else "sources=[nershift.read_corpus(path), …]"
+        raise SetupError(found, place="sources", expected="a list of Corpus values", fix=fix)
+    for i, corpus in enumerate(given):
+        _check_corpus(corpus, f"sources[{i}]")
+
+
+def _check_amounts(shots: object, ratio: object) -> None:
+    whole = isinstance(shots, Integral) and not isinstance(shots, bool)
+    if shots is not None and not whole:
+        raise SetupError(
+            _found(shots),
+            place="shots",
+            expected="a whole number of sentences",
+            fix="ratio= for a share of them",
+        )
+    if ratio is not None and (isinstance(ratio, bool) or not isinstance(ratio, Real)):
+        raise SetupError(_found(ratio), place="ratio", expected="a number from 0 to 1")
+
+
+def _found(given: object) -> str:
+    return f"found {type(given).__name__} {given!r:.60}"

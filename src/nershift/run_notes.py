@@ -1,4 +1,4 @@
-"""What a run says about itself beside its scores: where it began, what it did not use, what flatters it."""
+"""Notes of a run on its own result: where it began, what it did not use, what flatters the score."""
 
 from __future__ import annotations
 
@@ -10,58 +10,65 @@ from typing import Any
 from nershift.config import Config, TrainConfig, read_yaml
 from nershift.methods import METHODS
 from nershift.methods.base import Method
+from nershift.model import TaggingModel
 from nershift.run_folder import Run
 from nershift.training.model_soup import AVERAGE
 
 _EXTRAS = ("model_soup", "fgm_epsilon", "mention_replacement")  # settings that cost time or change what is trained on
-_SHORT = 3  # sentences of so few tokens ("No change .") may well stand in two corpora
+_SHORT = 3  # tokens: a sentence as short as "No change ." may occur in two corpora
 
 
-def unused(task: Method) -> list[str]:
-    """That sources were given to a method that has no use for them: grids and curves do so."""
-    if task.uses_sources or not task.setup.sources:
+def collect_notes(
+    method: Method, model: TaggingModel, stages: Mapping[str, Any], origin: Mapping[str, Any]
+) -> list[str]:
+    """All notes on a finished run, as they stand in ``metrics.json`` and in the report."""
+    notes = [*beginning(origin), *averaged(stages), *idle(method.config, stages)]
+    return [*notes, *method.run_notes(model), *unused(method), *leaks(method)]
+
+
+def unused(method: Method) -> list[str]:
+    """Sources that the method has no use for: grids and curves pass them to every method."""
+    if method.uses_sources or not method.setup.sources:
         return []
-    names = ", ".join(c.name for c in task.setup.sources)
-    return [f"Method '{task.name}' learned from the target alone: it did not use the sources ({names})."]
+    names = ", ".join(c.name for c in method.setup.sources)
+    return [f"Method '{method.name}' learned from the target alone: it did not use the sources ({names})."]
 
 
-def leaks(task: Method) -> list[str]:
-    """Test sentences that a source was trained on, word for word: the score would flatter the method."""
-    setup = task.setup
-    assert setup.target is not None
-    test = [s for s in setup.target.splits.get("test", ()) if len(s) > _SHORT]
-    told = []
-    for source in setup.sources if task.uses_sources else ():
+def leaks(method: Method) -> list[str]:
+    """Test sentences that a source was trained on, word for word: they flatter the score."""
+    test = [s for s in method.target.splits.get("test", ()) if len(s) > _SHORT]
+    notes = []
+    for source in method.setup.sources if method.uses_sources else ():
         known = {s.tokens for s in source.splits.get("train", ())}
         if shared := sum(s.tokens in known for s in test):
-            told.append(
-                f"{shared} of {len(setup.target.test)} test sentences are in the training text of source "
+            notes.append(
+                f"{shared} of {len(method.target.test)} test sentences are in the training text of source "
                 f"'{source.name}': the score on test is too good by what was learned from them."
             )
-    return told
+    return notes
 
 
 def origin_of(start: Path) -> dict[str, Any]:
-    """What the folder that a run starts from has learned: it stands in ``metrics.json`` as ``start``."""
+    """What the folder that a run starts from has learned, as ``metrics.json`` has it under ``start``."""
     meta = json.loads((start / "model.json").read_text(encoding="utf-8"))["meta"]
-    told: dict[str, Any] = {
+    origin: dict[str, Any] = {
         "folder": start.resolve().name,
         "kind": "pretraining",
         "method": meta.get("method"),
     }
     data = read_yaml(start / "config.yaml").get("data", {}) if (start / "config.yaml").exists() else {}
-    told |= {"sources": list(data.get("sources", {})), "phases": meta.get("phases", {})}
+    origin |= {"sources": list(data.get("sources", {})), "phases": meta.get("phases", {})}
     if (start / "metrics.json").exists():
         metrics = Run.open(start).metrics
         cls = METHODS.get(str(metrics.get("method")))
         labelled = metrics.get("labelled", 0) if cls is None or cls.uses_target_labels else 0
-        told |= {"kind": "finished run", "target": metrics.get("target"), "labelled": labelled}
-        told |= {key: metrics[key] for key in ("sources", "phases") if key in metrics}
-    return told
+        origin |= {"kind": "finished run", "target": metrics.get("target"), "labelled": labelled}
+        origin |= {key: metrics[key] for key in ("sources", "phases") if key in metrics}
+    return origin
 
 
 def beginning(origin: Mapping[str, Any]) -> list[str]:
-    """Where the run began, in words."""
+    """Where the run began."""
     if not origin:
         return []
     facts = [f"method {origin['method']}"] if origin["method"] else []
@@ -75,28 +82,28 @@ def beginning(origin: Mapping[str, Any]) -> list[str]:
 
 
 def idle(config: Config, stages: Mapping[str, Any]) -> list[str]:
-    """Settings of a stage that the run did not have."""
-    told, plain = [], TrainConfig()
+    """Settings of a stage that did not take place."""
+    notes, plain = [], TrainConfig()
     for block, what in (("pretrain", "pre-training"), ("train", "training on the target")):
-        asked = [n for n in _EXTRAS if getattr(getattr(config, block), n) != getattr(plain, n)]
-        if asked and block not in stages:
-            names = ", ".join(f"{block}.{name}" for name in asked)
-            told.append(f"There was no {what} in this run: {names} had no effect.")
-    return told
+        chosen = [n for n in _EXTRAS if getattr(getattr(config, block), n) != getattr(plain, n)]
+        if chosen and block not in stages:
+            names = ", ".join(f"{block}.{name}" for name in chosen)
+            notes.append(f"There was no {what} in this run: {names} had no effect.")
+    return notes
 
 
 def averaged(stages: Mapping[str, Any]) -> list[str]:
-    """Of which trainings the weights are the mean."""
-    told = []
+    """Which trainings the weights are the mean of."""
+    notes = []
     for name, stage in stages.items():
         if not name.startswith(AVERAGE):
             continue
         kind, of = name.removeprefix(AVERAGE), stage["of"]
-        made = sum(other == kind or other.startswith(f"{kind}-") for other in stages)
+        trainings = sum(other == kind or other.startswith(f"{kind}-") for other in stages)
         what = f"the mean of {len(of)}" if len(of) > 1 else "those of one"
         which = "The weights are" if kind == "train" else "The weights that training started from are"
-        told.append(
-            f"{which} {what} of {made} trainings from the same start ({', '.join(of)})"
+        notes.append(
+            f"{which} {what} of {trainings} trainings from the same start ({', '.join(of)})"
             + (": no dev split chose." if stage["dev_f1"] is None else ", as dev chose.")
         )
-    return told
+    return notes

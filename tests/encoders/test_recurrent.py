@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from nershift.config import EncoderConfig, build
 from nershift.data.corpus import Corpus
@@ -119,3 +120,20 @@ def test_rebuilt_from_its_description(make_corpus: MakeCorpus) -> None:
     again.load_state_dict(encoder.state_dict())
     assert again.config == encoder.config
     assert torch.equal(_states(again.eval(), ROWS), _states(encoder, ROWS))
+
+
+def test_what_an_encoder_says_of_itself() -> None:
+    class Plain(RecurrentEncoder):
+        pass
+
+    class Other(RecurrentEncoder):
+        def forward(self, **inputs: Tensor) -> Tensor:
+            return super().forward(**inputs)
+
+    assert isinstance(vars(RecurrentEncoder)["cuda_graph_safe"], property)
+    assert Plain.cuda_graph_safe is RecurrentEncoder.cuda_graph_safe
+    assert not Other.cuda_graph_safe  # it would have to say so again
+    encoder = _encoder()
+    assert encoder.exportable
+    assert not encoder.pretrained
+    assert encoder.cost(encoder.config).sequential

@@ -170,5 +170,5 @@ def test_what_a_phase_would_not_follow_is_refused(
     with pytest.raises(ConfigError) as caught:
         transfer(method, target, sources, out=tmp_path / "out", config=merge(tiny, over), quiet=True)
     assert place in str(caught.value)
-    assert "leave" in str(caught.value)
+    assert "omit" in str(caught.value)
     assert not list((tmp_path / "out").glob("state/*"))  # before any training

@@ -22,7 +22,7 @@ from nershift.model import Batch, TaggingModel
 from nershift.storage import load_tensors
 from nershift.text.rounding import Rounding
 from nershift.training import loop as loops
-from nershift.training.cuda_graphs import GraphRunner
+from nershift.training.cuda_graphs import GraphRunner, Logged
 from nershift.training.logger import TrainLogger
 from nershift.training.loop import Loop
 from nershift.training.processes import Processes
@@ -43,14 +43,20 @@ class Rerun(GraphRunner):
     def _stream(self) -> Iterator[None]:
         yield
 
-    def _capture(self, run: Callable[[], dict[str, Tensor]]) -> tuple[Callable[[], Any], dict[str, Tensor]]:
+    def _capture(self, run: Callable[[], Logged]) -> tuple[Callable[[], Any], Logged]:
         type(self).made += 1
-        logged: dict[str, Tensor] = {}
+        logged: Logged = []
 
         def replay() -> None:
-            logged.update(run())
+            logged[:] = run()
 
         return replay, logged
+
+
+def replay_steps(monkeypatch: pytest.MonkeyPatch, runner: type[GraphRunner]) -> None:
+    """From here on, steps that can be recorded run in ``runner``, although there is no GPU."""
+    monkeypatch.setattr(loops, "GraphRunner", runner)
+    monkeypatch.setattr(Loop, "_recorded", lambda self: self.stage.recordable)
 
 
 def model_of(corpus: Corpus, tiny: dict[str, Any], dropout: float = 0.0) -> TaggingModel:
@@ -92,8 +98,7 @@ def both_ways(
     for name in ("plain", "replayed"):
         run.transfer(method, target, sources, out=folder / name, config=config, quiet=True)
         weights.append(load_tensors(folder / name / "model.safetensors")[0])
-        monkeypatch.setattr(loops, "GraphRunner", Rerun)
-        monkeypatch.setattr(loops, "suits", lambda stage, _: stage.recordable)
+        replay_steps(monkeypatch, Rerun)
     assert Rerun.made > 0
     return weights
 
@@ -102,7 +107,7 @@ def test_padding_to_round_shapes_changes_no_loss_and_no_gradient(make_corpus: Ma
     corpus, found = make_corpus("news"), []
     for rounding in (None, Rounding(16, 64, 8)):
         model = model_of(corpus, tiny)
-        model.encoder.rounding = rounding  # type: ignore[assignment]
+        model.encoder.rounding = rounding
         batch = BatchSampler(model, "target", corpus.train, 8, seed=1).batch(0)
         loss = model(batch)
         loss.backward()
@@ -127,8 +132,7 @@ def test_replayed_steps_train_what_plain_steps_train(
 ) -> None:
     corpus = make_corpus("news", train=44)  # the last batch is smaller
     plain, log = trained(model_of(corpus, tiny), corpus, tmp_path / "plain", "cpu", schedule="linear")
-    monkeypatch.setattr(loops, "GraphRunner", Rerun)
-    monkeypatch.setattr(loops, "suits", lambda *_: True)
+    replay_steps(monkeypatch, Rerun)
     model = model_of(corpus, tiny)
     replayed, again = trained(model, corpus, tmp_path / "replayed", "cpu", schedule="linear")
     assert Rerun.made > 0
@@ -232,13 +236,12 @@ def test_a_step_that_cannot_be_recorded_runs_as_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Refuses(Rerun):
-        def _capture(self, run: Callable[[], dict[str, Tensor]]) -> tuple[Callable[[], Any], dict[str, Tensor]]:
+        def _capture(self, run: Callable[[], Logged]) -> tuple[Callable[[], Any], Logged]:
             raise RuntimeError("operation not permitted when stream is capturing\nmore")
 
     corpus = make_corpus("news", train=44)
     plain, _ = trained(model_of(corpus, tiny), corpus, tmp_path / "plain", "cpu")
-    monkeypatch.setattr(loops, "GraphRunner", Refuses)
-    monkeypatch.setattr(loops, "suits", lambda *_: True)
+    replay_steps(monkeypatch, Refuses)
     with pytest.warns(RuntimeWarning, match="not recorded, which is slower: .*capturing$"):
         found, _ = trained(model_of(corpus, tiny), corpus, tmp_path / "refused", "cpu")
     for name, value in plain.items():

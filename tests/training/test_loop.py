@@ -265,7 +265,7 @@ def test_training_that_diverged_stops(
     config = TrainConfig(lr=rate, batch_size=8, epochs=3)
     with pytest.raises(Diverged) as caught:
         _run(Scripted(model, config, corpus), tmp_path)
-    assert caught.value.place == "phase 'train'"
+    assert caught.value.place == "stage 'train'"
     assert f"step 5 of 15 (learning rate {rate:g}, clip 5)" in caught.value.found
     assert f"--set train.lr={rate / 10:g}" in caught.value.fix
     assert _log(tmp_path) == []

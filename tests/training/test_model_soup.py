@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from nershift.model_store import load_model
 from nershift.run import pretrain, transfer
 from nershift.run_notes import averaged, idle
 from nershift.training.loop import Loop
-from nershift.training.model_soup import choose
+from nershift.training.model_soup import ModelSoup
 from nershift.training.processes import Processes
 
 MakeCorpus = Callable[..., Corpus]
@@ -138,15 +138,14 @@ def test_settings_of_a_phase_that_there_is_not_are_told(run) -> None:
     assert idle(asked, {"pretrain": {}, "train": {}}) == []
 
 
-def test_one_that_lowers_the_score_stays_out() -> None:
-    asked: list[str] = []
-
-    def score(names: Sequence[str]) -> float:
-        asked.append("".join(names))
-        return {"bd": 0.7, "ba": 0.8, "bac": 0.9}["".join(names)]
-
-    assert choose({"a": 0.6, "b": 0.75, "c": 0.1, "d": 0.7}, score) == (["b", "a", "c"], 0.9)
-    assert asked == ["bd", "ba", "bac"]
+def test_one_that_lowers_the_score_stays_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    soup, mixed = ModelSoup(), list[str]()
+    soup.scores = {"a": 0.6, "b": 0.75, "c": 0.1, "d": 0.7}
+    soup.weights = {name: {} for name in soup.scores}
+    monkeypatch.setattr(soup, "_put", lambda names: mixed.append("".join(names)))
+    average = soup.average(lambda: {"bd": 0.7, "ba": 0.8, "bac": 0.9}[mixed[-1]])
+    assert average == {"of": ["b", "a", "c"], "dev_f1": 0.9}
+    assert mixed == ["bd", "ba", "bac", "bac"]
 
 
 def test_a_stopped_run_goes_on_where_it_was(run, monkeypatch) -> None:

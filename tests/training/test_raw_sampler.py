@@ -85,7 +85,7 @@ def test_inputs_are_those_of_the_encoder_whatever_was_forgotten(model: TaggingMo
     for k in (0, 60, 130, 249):
         batch = sampler.batch(k)
         assert len(sampler.sentences) <= 50 * 2
-        assert len(sampler._surfaces) <= 1 + 1 + 100
+        assert len(sampler._cache) <= 1 + 1 + 100
         rows = [model.encoder.prepare(s.tokens) for s in batch.sentences]
         expected = model.encoder(**model.encoder.collate(rows))
         torch.testing.assert_close(model.states(batch), expected)

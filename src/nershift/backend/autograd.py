@@ -15,15 +15,15 @@ _twice: ContextVar[bool] = ContextVar("nershift_double_backward", default=False)
 def look_up(table: Tensor, where: Tensor) -> Tensor:
     """``table[where]``: from ``[U, …]`` and numbers ``[B, L]`` to ``[B, L, …]``.
 
-    The gradient of plain indexing adds up equal rows one after the other on a GPU, and padding makes thousands of
-    positions name one row; that of an embedding adds them up in parallel, and is faster on a CPU too.
+    On a GPU, the gradient of plain indexing adds up equal rows one after the other, and padding makes thousands of
+    positions share one row. That of an embedding adds them in parallel, and is faster on a CPU too.
     """
     return embedding(where, table.flatten(1)).unflatten(-1, table.shape[1:])
 
 
 @contextmanager
 def double_backward() -> Iterator[None]:
-    """Within this block fast paths without a second derivative (CRF, characters) make way for plain ones."""
+    """Within this block, fast paths without a second derivative (CRF, characters) are replaced by plain ones."""
     token = _twice.set(True)
     try:
         yield

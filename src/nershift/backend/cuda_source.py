@@ -1,4 +1,4 @@
-"""Kernels written in CUDA: compiled on first use by the compiler library that comes with torch, no toolkit needed."""
+"""Kernels written in CUDA, compiled on first use by the compiler library that comes with torch."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
 
 class CudaFunction:
-    """One kernel of a source file, for the GPU that is the current one when it is made.
+    """One kernel of a source file, for the GPU that is current when it is created.
 
-    It is never unloaded, since recordings may hold on to it.
+    It is never unloaded, since recordings may refer to it.
 
     Args:
         source: the file's text.
         name: of the kernel, which is ``extern "C"``.
-        settings: what the source calls by name and expects to be set.
-        shared: bytes of shared memory that a block has.
+        settings: preprocessor constants that the source needs.
+        shared: bytes of shared memory per block.
 
     Raises:
         RuntimeError: The source does not compile, or the GPU does not take it.
@@ -40,9 +40,9 @@ class CudaFunction:
         self._do("cuModuleGetFunction", ctypes.byref(self._function), module, name.encode())
         self._do("cuFuncSetAttribute", self._function, _MAX_DYNAMIC_SHARED, shared)
 
-    def __call__(self, blocks: int, threads: int, given: Sequence[Tensor | int]) -> None:
-        """Run on the current stream of its GPU; tensors must be contiguous, and be there until the call returns."""
-        values = [ctypes.c_void_p(x.data_ptr()) if isinstance(x, Tensor) else ctypes.c_int(x) for x in given]
+    def __call__(self, blocks: int, threads: int, arguments: Sequence[Tensor | int]) -> None:
+        """Run on the current stream of its GPU; tensors must be contiguous, and stay alive until the call returns."""
+        values = [ctypes.c_void_p(x.data_ptr()) if isinstance(x, Tensor) else ctypes.c_int(x) for x in arguments]
         places = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
         stream = ctypes.c_void_p(torch.cuda.current_stream(self._device).cuda_stream)
         size = (blocks, 1, 1, threads, 1, 1, self._shared)
@@ -51,28 +51,28 @@ class CudaFunction:
 
     def _do(self, name: str, *args: Any) -> None:
         if code := getattr(self._driver, name)(*args):
-            said = ctypes.c_char_p()
-            self._driver.cuGetErrorString(code, ctypes.byref(said))
-            raise RuntimeError(f"{name}: {(said.value or b'').decode() or code}")
+            message = ctypes.c_char_p()
+            self._driver.cuGetErrorString(code, ctypes.byref(message))
+            raise RuntimeError(f"{name}: {(message.value or b'').decode() or code}")
 
 
 def compiled(source: str, settings: Mapping[str, int], machine: str) -> bytes:
     """The binary of a CUDA source for a machine such as ``sm_90``; needs no GPU."""
     library, program = _compiler(), ctypes.c_void_p()
     options = [f"--gpu-architecture={machine}", *(f"-D{name}={value}" for name, value in settings.items())]
-    given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
+    arguments = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
     if library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), None, 0, None, None):
         raise RuntimeError("the CUDA compiler did not start")
     try:
-        if library.nvrtcCompileProgram(program, len(options), given):
-            said = _told(library, program, "ProgramLog").decode().rstrip("\0")
-            raise RuntimeError(f"the CUDA source does not compile: {said}")
-        return _told(library, program, "CUBIN")
+        if library.nvrtcCompileProgram(program, len(options), arguments):
+            errors = _output(library, program, "ProgramLog").decode().rstrip("\0")
+            raise RuntimeError(f"the CUDA source does not compile: {errors}")
+        return _output(library, program, "CUBIN")
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
 
 
-def _told(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
+def _output(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
     size = ctypes.c_size_t()
     getattr(library, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
     text = ctypes.create_string_buffer(size.value)
@@ -90,10 +90,10 @@ def _compiler() -> ctypes.CDLL:
 
 
 def _names() -> Iterator[str]:
-    """Where the compiler library may be: among the packages that torch brings along, or known to the system."""
+    """Where the compiler library may be: among the packages installed with torch, or known to the system."""
     versions = [torch.version.cuda.partition(".")[0]] if torch.version.cuda else ["13", "12"]
     packages = Path(torch.__file__).parents[1], Path(sysconfig.get_path("purelib"))
     for v in versions:
         for folder in dict.fromkeys(packages):
-            yield from (str(found) for found in sorted(folder.glob(f"nvidia/*/lib/libnvrtc.so.{v}")))
+            yield from (str(path) for path in sorted(folder.glob(f"nvidia/*/lib/libnvrtc.so.{v}")))
         yield f"libnvrtc.so.{v}"

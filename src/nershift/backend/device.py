@@ -12,44 +12,44 @@ from nershift.errors import ConfigError
 
 
 def find_device(name: str) -> torch.device:
-    """Refused where there is none, before anything is read."""
+    """The device called ``name``; a ConfigError if there is no such device."""
     try:
         device = torch.device(name)
     except RuntimeError:
         device = None
     if device is None or device.type not in ("cpu", "cuda", "mps"):
         raise ConfigError(f"found '{name}'", place="device", expected="cpu | cuda | mps")
-    there = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
-    if (device.index or 0) >= there[device.type]:
+    counts = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
+    if (device.index or 0) >= counts[device.type]:
         number = f"{device.index} " if device.index else ""
         raise ConfigError(f"no {device.type.upper()} device {number}was found", place="device", fix="use cpu")
     return device
 
 
 class GpuKernel:
-    """A function of a module of which only a GPU has any use.
+    """A kernel that is optional: tried on a GPU, and dropped with one warning if it fails.
 
     Args:
         module: its full name; imported at the first call.
         instead: what happens without it, for the warning.
-        function: its name.
+        function: its name in the module.
     """
 
     def __init__(self, module: str, instead: str, function: str = "run") -> None:
         self.module, self.instead, self.function = module, instead, function
-        self.failed = ""  # why it is out of use
+        self.failed = ""  # why it was dropped
 
     def __call__(self, *args: Any) -> Any:
-        """What the kernel returns, which is never None; None where it cannot serve."""
+        """The kernel's result, which is never None; None if the kernel cannot be used."""
         if self.failed:
             return None
         try:
             return getattr(import_module(self.module), self.function)(*args)
-        except torch.OutOfMemoryError:  # as any other work may: the kernel is as good as before
+        except torch.OutOfMemoryError:  # may happen to any work: the kernel itself is fine
             raise
         except ImportError as error:
-            self.give_up(f"what it needs cannot be imported ({error})")
-        except Exception as error:  # whatever compiler or driver raise, the work can go on without the kernel
+            self.give_up(f"its requirements cannot be imported ({error})")
+        except Exception as error:  # whatever a compiler or driver raises: the work goes on without the kernel
             self.give_up(f"the GPU kernel failed ({type(error).__name__}: {error})")
         return None
 

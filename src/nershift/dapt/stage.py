@@ -177,7 +177,7 @@ class MaskedStage(TrainingStage):
         self.model.train()
         return -float(torch.cat(losses).mean())
 
-    def told(self, score: float | None) -> dict[str, float | None]:
+    def log_values(self, score: float | None) -> dict[str, float | None]:
         if score is None:
             return {}
         log.info("held-out loss %.4f", -score)

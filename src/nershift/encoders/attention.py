@@ -1,4 +1,4 @@
-"""How attention of a transformer encoder runs on a GPU: by which kernels, with positions counted where."""
+"""How a transformer's attention runs on a GPU: which kernels it uses and where positions are computed."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBacke
 
 
 def steady_kernels(x: Tensor) -> AbstractContextManager[Any]:
-    """While it lasts, attention on ``x``'s device runs by kernels that serve every shape of batch.
+    """Within this block, attention on ``x``'s device uses kernels that serve every batch shape.
 
-    cuDNN's, which torch prefers on some GPUs, are planned anew for each number of sentences and sub-words: with
-    batches of text nearly every step meets a new one, and planning takes longer than the step.
+    torch prefers cuDNN's on some GPUs, which are planned for each number of sentences and sub-words. Nearly every
+    batch of text has a new shape, and planning takes longer than the step.
     """
     return sdpa_kernel(_KERNELS) if x.is_cuda else nullcontext()
 
 
 def padding(model: Any, mask: Tensor) -> Tensor:
-    """What the model is told of padding, given ``mask [N, S]``: the mask itself or, for attention without a kernel of
-    its own in a step that is being recorded, what is to be added to the scores ``[N, 1, 1, S]``.
+    """The attention mask to hand to the model, from ``mask [N, S]``.
 
-    Versions of transformers that make the latter with a number from the CPU cannot be recorded.
+    That is the mask itself. While a step with eager attention is recorded, it is the bias ``[N, 1, 1, S]`` added to the
+    scores: some versions of transformers compute that bias with a number from the CPU, which cannot be recorded.
     """
     eager = getattr(model.config, "_attn_implementation", "") == "eager"
     return _added(mask, model.dtype) if eager and _recording() else mask
@@ -42,9 +42,9 @@ def _added(mask: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def positions_where_the_weights_are(model: nn.Module) -> None:
-    """Let MPNet count its relative positions on the GPU.
+    """Let MPNet compute its relative positions on the GPU.
 
-    Versions of transformers that count them on the CPU copy them in every step, and such a step cannot be recorded.
+    Some versions of transformers compute them on the CPU and copy them in every step, which cannot be recorded.
     """
     for module in model.modules():
         bias, count = (getattr(module, name, None) for name in ("relative_attention_bias", "relative_position_bucket"))
@@ -53,7 +53,7 @@ def positions_where_the_weights_are(model: nn.Module) -> None:
 
 
 def _buckets(bias: nn.Embedding, count: Callable[..., Tensor], positions: Tensor, **settings: int) -> Tensor:
-    """``count`` of positions ``[rows, columns]``, each its column minus its row."""
+    """``count(positions)``; ``positions [rows, columns]`` are column minus row."""
     device = bias.weight.device
     if positions.device != device:
         rows, columns = positions.shape

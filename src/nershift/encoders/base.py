@@ -69,6 +69,7 @@ class Encoder(nn.Module, ABC):
 
     # What it can do. A subclass with a forward of its own has to say again that it can be recorded.
     pretrained: ClassVar[bool] = False  # its weights come from pre-training on text: small rates, few steps
+    onnx_form: ClassVar[str] = ""  # the graph of :mod:`nershift.tagger.onnx` that computes the same
     cuda_graph_batches: ClassVar[int] = 1  # how many batches a recorded step may read
     cuda_graph_precisions: ClassVar[tuple[str, ...]] = ("fp32", "bf16")
     rounding: Rounding | None = None  # shapes that :meth:`collate` pads to; set while steps are recorded
@@ -85,9 +86,14 @@ class Encoder(nn.Module, ABC):
         return False
 
     @property
+    def exportable(self) -> bool:
+        """Whether it can run without torch (:mod:`nershift.tagger.onnx`)."""
+        return not self.not_exportable
+
+    @property
     def not_exportable(self) -> str:
-        """Why it has no ONNX form (:mod:`nershift.tagger.onnx`); empty if it has one."""
-        return f"its encoder is a {type(self).__name__}"
+        """Why it is not exportable; empty if it is."""
+        return "" if self.onnx_form else f"its encoder is a {type(self).__name__}"
 
     @classmethod
     def cost(cls, config: EncoderConfig) -> Cost:
@@ -131,6 +137,11 @@ class Encoder(nn.Module, ABC):
         return [dict(inputs) for inputs in batches]
 
     # -- words -------------------------------------------------------------------------------------------
+
+    @classmethod
+    def frozen_words(cls, config: EncoderConfig) -> str:
+        """If these settings freeze the word vectors, the setting that would let them learn; else empty."""
+        return ""
 
     def word_parameters(self) -> list[nn.Parameter]:
         """The word (or sub-word) table, which may have a learning rate of its own."""

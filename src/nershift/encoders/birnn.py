@@ -1,4 +1,4 @@
-"""Both directions of a recurrent layer over sentences of different lengths, by whichever way the device runs fast."""
+"""Both directions of a recurrent layer over sentences of different lengths, in the way the device runs fastest."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def bidirectional(layer: nn.RNNBase, x: Tensor, lengths: Tensor) -> Tensor:
 def fast_kernels(x: Tensor) -> bool:
     """Whether cuDNN's kernels for padded batches may be used.
 
-    They round more than those for packed batches even without TF32, so whoever turns
-    TF32 off, to take differences of gradients for one, gets the others.
+    They round more than those for packed batches, even without TF32. Code that turns TF32 off, to take differences of
+    gradients for example, therefore gets the packed ones.
     """
     return x.is_cuda and torch.backends.cudnn.allow_tf32
 
 
 def padded_states(kind: str, weights: Sequence[Tensor], x: Tensor, lengths: Tensor, training: bool) -> Tensor:
-    """As :func:`bidirectional`, each direction by itself and padding included.
+    """As :func:`bidirectional`, one direction at a time and padding included.
 
-    cuDNN runs a packed batch as a kernel for each time step and product, but a padded one of a small layer as a few:
-    much faster where launching kernels is what takes the time.
-    Padding comes after the words for one direction; for the other, sentences are turned round within their lengths.
+    cuDNN runs a packed batch as one kernel per time step and product, but a padded batch of a small layer as a few
+    kernels in all, which is much faster where launching them takes most of the time.
+    The forward direction meets padding after the words. For the other one, each sentence is reversed within its length.
     """
     _expect_compaction()
     turned, mask = turns(lengths, x.shape[1])
@@ -58,26 +58,26 @@ def padded_states(kind: str, weights: Sequence[Tensor], x: Tensor, lengths: Tens
 
 @cache
 def _expect_compaction() -> None:
-    """The weights of one direction are not one piece of memory; gathering them costs a few copies, as planned."""
+    """The weights of one direction are not contiguous in memory; the few copies this costs are intended."""
     warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
 
 
 def turns(lengths: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    """Where each token of a padded batch stands when its sentence is turned round, ``[B · L]``, and the mask."""
-    if lengths.is_cuda:  # the same by the device itself, which a recorded step has to do
+    """The position of each token once its sentence is reversed, ``[B · L]``, and the mask ``[B, L, 1]``."""
+    if lengths.is_cuda:  # a recorded step has to compute it on the device
         return _turns_there(lengths, width)
-    found, place = lengths.numpy()[:, None], np.arange(width)
-    inside = place < found  # [B, L]
-    rows = np.arange(len(found))[:, None] * width
-    turned = np.where(inside, found - 1 - place, place) + rows
+    ends, place = lengths.numpy()[:, None], np.arange(width)
+    inside = place < ends  # [B, L]
+    rows = np.arange(len(ends))[:, None] * width
+    turned = np.where(inside, ends - 1 - place, place) + rows
     return torch.from_numpy(turned.reshape(-1)), torch.from_numpy(inside[..., None].astype(np.float32))
 
 
 def _turns_there(lengths: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    found, place = lengths[:, None], torch.arange(width, device=lengths.device)
-    inside = place < found  # [B, L]
+    ends, place = lengths[:, None], torch.arange(width, device=lengths.device)
+    inside = place < ends  # [B, L]
     rows = torch.arange(len(lengths), device=lengths.device)[:, None] * width
-    return (torch.where(inside, found - 1 - place, place) + rows).flatten(), inside[..., None].float()
+    return (torch.where(inside, ends - 1 - place, place) + rows).flatten(), inside[..., None].float()
 
 
 def _turn(x: Tensor, turned: Tensor) -> Tensor:
@@ -86,14 +86,7 @@ def _turn(x: Tensor, turned: Tensor) -> Tensor:
 
 def _one_way(kind: str, weights: Sequence[Tensor], x: Tensor, training: bool) -> Tensor:
     zeros = x.new_zeros(1, len(x), weights[1].shape[1])
-    settings = (
-        True,
-        1,
-        0.0,
-        training,
-        False,
-        True,
-    )  # biases, one layer, no dropout, one direction, batch first
+    settings = (True, 1, 0.0, training, False, True)  # biases, one layer, no dropout, one direction, batch first
     if kind == "lstm":
         states: Tensor = torch._VF.lstm(x, (zeros, zeros), list(weights), *settings)[0]
     else:
@@ -103,7 +96,7 @@ def _one_way(kind: str, weights: Sequence[Tensor], x: Tensor, training: bool) ->
 
 @dataclass(frozen=True)
 class Packing:
-    """Where the tokens of a padded batch ``[B, L, …]`` stand in the packed one.
+    """The positions of a padded batch's tokens ``[B, L, …]`` in the packed batch.
 
     Packing and unpacking take one look-up each. torch's own functions copy once per distinct length on the way in, and
     once per time step in the backward pass: on a GPU most of the cost of a recurrent layer of this size.
@@ -121,13 +114,13 @@ class Packing:
     @classmethod
     def of(cls, lengths: Tensor, x: Tensor) -> Packing:
         """``lengths [B]`` on the CPU, ``x [B, L, …]`` on any device."""
-        found, width = lengths.numpy(), x.shape[1]
-        order = np.argsort(-found, kind="stable")
-        steps = np.arange(found.max())[:, None]
-        there = steps < found[order]  # [longest, B]
-        at = torch.from_numpy((order * width + steps)[there])
-        sizes = torch.from_numpy(there.sum(1))
-        return cls((len(found), width), at.to(x.device, non_blocking=True), sizes)
+        counts, width = lengths.numpy(), x.shape[1]
+        order = np.argsort(-counts, kind="stable")
+        steps = np.arange(counts.max())[:, None]
+        inside = steps < counts[order]  # [longest, B]
+        at = torch.from_numpy((order * width + steps)[inside])
+        sizes = torch.from_numpy(inside.sum(1))
+        return cls((len(counts), width), at.to(x.device, non_blocking=True), sizes)
 
     def pack(self, x: Tensor) -> PackedSequence:
         return PackedSequence(x.flatten(0, 1).index_select(0, self.at), self.batch_sizes)

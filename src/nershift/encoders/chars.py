@@ -44,18 +44,18 @@ class CharCNN(nn.Module):
         return self.scan(chars)[0]
 
     def scan(self, chars: Tensor) -> tuple[Tensor, Tensor]:
-        """The convolutions by look-up: what each column of a filter says of each letter is worked out once.
+        """The convolutions by look-up: the product of each filter column with each letter is computed once.
 
-        There are some hundred letters but thousands of positions in a batch, so summing rows of a small table
-        does less work than multiplying at every position.
+        A batch has about a hundred letters but thousands of positions, so summing rows of a small table is less work
+        than multiplying at every position.
 
         Returns:
-            The output ``[U, F]`` and the last position of the window each number comes from, ``[U, F]``; position
-            p of the padded word is letter p of the word itself.
+            The output ``[U, F]``, and the last position of the window that each number comes from, ``[U, F]``.
+            Position p of the padded word is letter p of the word itself.
         """
         filters = self.filters()
         span = filters.shape[-1]
-        letters = pad(self.embedding.weight[1:], (0, 0, 1, 0))  # padding says nothing and learns nothing
+        letters = pad(self.embedding.weight[1:], (0, 0, 1, 0))  # padding is zero and does not learn
         table = torch.einsum("cs,fsj->cjf", letters, filters).flatten(0, 1)  # [letters · span, F]
         windows = pad(chars, (span - 1, span - 1)).unfold(1, span, 1)  # [U, P, span]
         column = torch.arange(span, device=chars.device)
@@ -63,21 +63,20 @@ class CharCNN(nn.Module):
         return self._largest(y.view(*windows.shape[:2], -1), chars != 0)
 
     def convolve(self, x: Tensor, mask: Tensor) -> Tensor:
-        """From character vectors ``[U, W, size]``, which an adversary may have perturbed."""
+        """As :meth:`forward`, from character vectors ``[U, W, size]``, which may have been perturbed."""
         filters = self.filters()
         y = conv1d((x * mask[..., None]).transpose(1, 2), filters, padding=filters.shape[-1] - 1)
         return self._largest(y.transpose(1, 2), mask)[0]
 
     def filters(self) -> Tensor:
-        """Filters of all widths side by side, aligned at their last column: ``[F, size, span]``."""
+        """Filters of all widths in one tensor, aligned at their last column: ``[F, size, span]``."""
         span = max(conv.kernel_size[0] for conv in self._convs())
         return torch.cat([pad(conv.weight, (span - conv.kernel_size[0], 0)) for conv in self._convs()])
 
     def _largest(self, y: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Over the windows of a word, ``[U, P, F]`` → ``[U, F]``, with bias and ReLU.
+        """Max-pooling over the windows of a word, ``[U, P, F]`` → ``[U, F]``, with bias and ReLU.
 
-        Beyond the word only zeros are seen, so that padding to a longer word in the batch changes nothing:
-        windows that touch no letter are left out.
+        Windows that touch no letter are left out, so that padding to a longer word in the batch changes nothing.
         """
         extra = torch.cat([y.new_full((conv.out_channels,), conv.kernel_size[0] - 1) for conv in self._convs()])
         reach = mask.sum(1)[:, None] + extra  # [U, F]: windows that touch a letter

@@ -1,4 +1,4 @@
-"""Several transformers side by side: a token's state is all of theirs, one behind the other."""
+"""Several transformers side by side: a token's state is the concatenation of theirs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from nershift.text.word_cache import Vocabulary
 
 @register("concat", "side-by-side")
 class ConcatEncoder(Encoder):
-    """What ``encoder.transformer.name: one+other`` makes: each reads its own sub-words, characters go with the first.
+    """``encoder.transformer.name: one+other``. Each reads its own sub-words; characters belong to the first.
 
-    An encoder that has seen capitals and one that has not, or one of general text and one of a domain, make different
-    mistakes; the head above learns whom to believe.
+    A cased and an uncased encoder, or one of general text and one of a domain, make different mistakes; the head
+    learns which to trust.
     """
 
     pretrained = True
@@ -53,9 +53,9 @@ class ConcatEncoder(Encoder):
     def collate(self, items: Sequence[tuple[Pieces, ...]]) -> dict[str, Tensor]:
         out: dict[str, Tensor] = {}
         for n, part in enumerate(self.encoders):
-            made = part.collate([item[n] for item in items])
-            out |= {f"{name}_{n}": value for name, value in made.items() if name != "mask"}
-            out["mask"] = made["mask"]
+            inputs = part.collate([item[n] for item in items])
+            out |= {f"{name}_{n}": value for name, value in inputs.items() if name != "mask"}
+            out["mask"] = inputs["mask"]
         return out
 
     def forward(self, **inputs: Tensor) -> Tensor:
@@ -99,8 +99,8 @@ class ConcatEncoder(Encoder):
 
 def _parts(config: EncoderConfig) -> list[EncoderConfig]:
     """The settings of each encoder."""
-    made = []
+    parts = []
     for n, name in enumerate(config.transformer.name.split(AND)):
         part = replace(config, transformer=replace(config.transformer, name=name.strip()))
-        made.append(part if n == 0 else replace(part, chars=CharsConfig(use=False)))
-    return made
+        parts.append(part if n == 0 else replace(part, chars=CharsConfig(use=False)))
+    return parts

@@ -25,9 +25,10 @@ from nershift.text.word_cache import Vocabulary, WordCache
 
 @register("recurrent")
 class RecurrentEncoder(Encoder):
-    """``words`` holds the word vectors, ``characters`` the alphabet seen when the encoder was made."""
+    """``words`` holds the word vectors, ``characters`` the letters known so far."""
 
     word_cache: WordCache
+    onnx_form = "recurrent"
     cuda_graph_batches = 2  # with more, padding them to one shape costs more than recording saves
     cuda_graph_precisions = ("fp32",)
 
@@ -57,7 +58,11 @@ class RecurrentEncoder(Encoder):
 
     @property
     def not_exportable(self) -> str:
-        return "" if isinstance(self.words, WordTable) else "its word vectors are made of sub-words"
+        return "its word vectors are made of sub-words" if isinstance(self.words, SubwordTable) else ""
+
+    def layers(self) -> list[nn.RNNBase]:
+        """Recurrent layers that read the same input; their states are concatenated."""
+        return [self.recurrent]
 
     def forget(self) -> None:
         if isinstance(self.words, SubwordTable):
@@ -71,7 +76,7 @@ class RecurrentEncoder(Encoder):
         return gather(items, self.word_cache, self.rounding)
 
     def embed(self, rows: Tensor, chars: Tensor, where: Tensor) -> Tensor:
-        """Input features ``[B, L, F]`` of the recurrent layer, computed once a distinct word."""
+        """Input features ``[B, L, F]`` of the recurrent layer, computed once per distinct word."""
         parts = [look_up(self.words(rows), where)]
         if self.chars is not None:
             parts.append(self.dropout(look_up(self.chars(chars), where)))
@@ -87,6 +92,10 @@ class RecurrentEncoder(Encoder):
 
     def pad_alike(self, batches: Sequence[Mapping[str, Tensor]]) -> list[dict[str, Tensor]]:
         return [inputs | {"lengths": inputs["mask"].sum(1)} for inputs in alike(batches)]
+
+    @classmethod
+    def frozen_words(cls, config: EncoderConfig) -> str:
+        return "" if config.words.train else "words.train=true"
 
     def word_parameters(self) -> list[nn.Parameter]:
         return list(self.words.parameters())
@@ -118,7 +127,7 @@ class RecurrentEncoder(Encoder):
 
 
 def gather(items: Sequence[np.ndarray], word_cache: WordCache, rounding: Rounding | None = None) -> dict[str, Tensor]:
-    """Tensors of a batch from the numbers that ``word_cache`` gave the words of each sentence."""
+    """Tensors of a batch from the numbers of each sentence's words in ``word_cache``."""
     lengths = np.array([len(item) for item in items])
     flat = np.concatenate(items)
     forms, where = np.unique(flat, return_inverse=True)  # [U], [tokens]
@@ -142,7 +151,7 @@ def alike(batches: Sequence[Mapping[str, Tensor]]) -> list[dict[str, Tensor]]:
     """Inputs of several batches, as :func:`gather` makes them, padded to the widest on every axis."""
     forms, letters = (max(inputs["chars"].shape[axis] for inputs in batches) for axis in (0, 1))
     length = max(inputs["mask"].shape[1] for inputs in batches)
-    made = []
+    widened = []
     for inputs in batches:
         more, short = length - inputs["mask"].shape[1], forms - len(inputs["rows"])
         padded = {
@@ -154,10 +163,10 @@ def alike(batches: Sequence[Mapping[str, Tensor]]) -> list[dict[str, Tensor]]:
         }
         if "words" in inputs:
             padded["words"] = wider(inputs["words"], (0, more), value=BOUNDARY)
-        made.append(padded)
-    return made
+        widened.append(padded)
+    return widened
 
 
 def wider(x: Tensor, by: tuple[int, ...], value: int = 0) -> Tensor:
-    """:func:`~torch.nn.functional.pad`, without a copy where there is nothing to add."""
+    """:func:`~torch.nn.functional.pad`, without a copy if there is nothing to add."""
     return pad(x, by, value=value) if any(by) else x

@@ -20,7 +20,7 @@ _FILE = "words.tokenizer.json"
 
 
 class OpenVocabulary(Vocabulary):
-    """A vocabulary in which every word is found: it is cut into sub-words when it is first met."""
+    """A vocabulary that knows every word: a new one is split into sub-words and added."""
 
     def __init__(self, tokenizer: SubwordTokenizer, lower: bool) -> None:
         super().__init__()
@@ -42,9 +42,9 @@ class OpenVocabulary(Vocabulary):
 
 
 class SubwordTable(nn.Module):
-    """The counterpart of :class:`~nershift.encoders.words.WordTable` without a row for each word.
+    """Replaces :class:`~nershift.encoders.words.WordTable`, without a row per word.
 
-    The rows of sub-words are kept in half precision and do not learn.
+    The rows of sub-words are stored in half precision and frozen.
     """
 
     table: Tensor
@@ -58,12 +58,12 @@ class SubwordTable(nn.Module):
 
     @classmethod
     def of(cls, config: WordsConfig, vectors: SubwordVectors) -> SubwordTable:
-        made = cls(config, vectors.tokenizer, *vectors.matrix.shape)
-        made.table.copy_(torch.from_numpy(vectors.matrix))
-        return made
+        table = cls(config, vectors.tokenizer, *vectors.matrix.shape)
+        table.table.copy_(torch.from_numpy(vectors.matrix))
+        return table
 
     def forget(self) -> None:
-        """Drop the words met so far; their numbers are void."""
+        """Drop the words added so far; their numbers become invalid."""
         self.vocabulary = OpenVocabulary(self.tokenizer, self.config.lower)
         self.register_buffer(
             "_pieces", torch.full((0, 1), -1, device=self.table.device), persistent=False
@@ -75,12 +75,12 @@ class SubwordTable(nn.Module):
         if self.training and self.config.word_dropout:
             rows = rows.masked_fill(torch.rand(rows.shape, device=rows.device) < self.config.word_dropout, 1)
         pieces = self._pieces[rows]  # [U, P]
-        there = (pieces >= 0)[..., None]
-        vectors = self.table[pieces.clamp(min=0)].float() * there  # [U, P, size]
-        return vectors.sum(-2) / there.sum(-2).clamp(min=1)
+        real = (pieces >= 0)[..., None]
+        vectors = self.table[pieces.clamp(min=0)].float() * real  # [U, P, size]
+        return vectors.sum(-2) / real.sum(-2).clamp(min=1)
 
     def _catch_up(self) -> None:
-        """Bring the sub-words of new words to the device."""
+        """Copy the sub-words of new words to the device."""
         new = self.vocabulary.pieces[len(self._pieces) :]
         width = max(self._pieces.shape[1], *map(len, new))
         rows = torch.tensor([[*pieces, *[-1] * (width - len(pieces))] for pieces in new])
@@ -106,7 +106,7 @@ class SubwordTable(nn.Module):
     def rebuild(cls, description: Mapping[str, Any], folder: str) -> SubwordTable:
         path = Path(folder, _FILE)
         if not path.is_file():
-            raise CheckpointError("there is no such file", place=str(path), fix="restore it from the folder of the run")
+            raise CheckpointError("no such file", place=str(path), fix="restore it from the run's folder")
         tokenizer = SubwordTokenizer(path.read_text(encoding="utf-8"), str(path))
         config = WordsConfig(lower=description["lower"], word_dropout=description["drop"], train=False)
         return cls(config, tokenizer, description["rows"], description["size"])

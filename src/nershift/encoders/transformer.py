@@ -1,4 +1,4 @@
-"""Any transformers encoder: first sub-word of each word, long sentences in windows, characters beside it."""
+"""Any encoder of transformers: the first sub-word stands for a word, long sentences are read in windows."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from nershift.errors import ConfigError, MissingExtraError
 from nershift.text.subwords import Frame, Pieces, pad_windows
 from nershift.text.word_cache import Vocabulary, WordCache
 
-# Architectures that count positions from behind the padding id, so that as many are lost.
+# Architectures whose positions start after the padding id, which costs that many.
 _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer")
 AND = "+"  # between the names of encoders that are read side by side
 
 
 def find_encoder(name: str) -> str:
-    """A folder, the name of one in the folder ``NERSHIFT_ENCODERS``, or else the name itself, for the hub."""
+    """The folder ``name``, a folder of that name in ``NERSHIFT_ENCODERS``, or else a hub name."""
     local = Path(os.environ.get("NERSHIFT_ENCODERS", ""), name)
     return str(local) if not Path(name).is_dir() and local.is_dir() else name
 
 
 def load_pretrained(name: str, folder: str | None = None) -> tuple[Any, Any]:
-    """Model and tokenizer of a local folder or hub name; those of ``folder`` with random weights."""
+    """Model and tokenizer of a local folder or hub name; with ``folder``, of its files with random weights."""
     name = find_encoder(name)
     try:
         from transformers import AutoConfig, AutoModel, AutoTokenizer
@@ -45,20 +45,20 @@ def load_pretrained(name: str, folder: str | None = None) -> tuple[Any, Any]:
     def make_model(**options: Any) -> Any:
         if folder:
             return AutoModel.from_config(config, **options)
-        made, told = AutoModel.from_pretrained(name, config=config, output_loading_info=True, **options)
-        missing = sorted(key for key in told["missing_keys"] if "pooler" not in key)
+        model, info = AutoModel.from_pretrained(name, config=config, output_loading_info=True, **options)
+        missing = sorted(key for key in info["missing_keys"] if "pooler" not in key)
         if missing:
             raise ValueError(f"its weights lack {', '.join(missing[:3])}{' …' if len(missing) > 3 else ''}")
-        return made
+        return model
 
     try:
         with quiet_transformers():
             config = AutoConfig.from_pretrained(folder or name)
-            # Tokenizers that mark the space before a word need to be told that words come one by one.
+            # Tokenizers that mark the space before a word must know that words arrive one at a time.
             tokenizer = AutoTokenizer.from_pretrained(folder or name, use_fast=True, add_prefix_space=True)
             try:
                 model = make_model(add_pooling_layer=False)
-            except TypeError:  # not every architecture has a pooling layer to leave out
+            except TypeError:  # not every architecture has a pooling layer to omit
                 model = make_model()
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise ConfigError(
@@ -77,7 +77,7 @@ def load_pretrained(name: str, folder: str | None = None) -> tuple[Any, Any]:
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """No report of weights that are there beside those needed; ones that lack are an error of ours."""
+    """Silences the report of unused weights; missing ones raise an error of our own."""
     from transformers.utils import logging
 
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -96,7 +96,7 @@ class TransformerEncoder(Encoder):
     word_cache: WordCache
     pretrained = True
     cuda_graph_safe = True
-    not_exportable = ""
+    onnx_form = "transformer"
 
     def __init__(self, config: EncoderConfig, model: Any, tokenizer: Any, characters: Vocabulary) -> None:
         super().__init__()
@@ -135,7 +135,7 @@ class TransformerEncoder(Encoder):
         return Cost(seconds=5e-3, gib=4.0, gib_per_sentence=0.25, parts=parts, sequential=False)
 
     def _room(self) -> int:
-        """Sub-words of words that fit a window: what the settings ask for, within what the model can take."""
+        """How many sub-words of words fit a window: as set, within what the model can read."""
         positions = getattr(self.model.config, "max_position_embeddings", None) or self.config.transformer.max_subwords
         if self.model.config.model_type in _OFFSET_POSITIONS:
             positions -= self.pad + 1
@@ -166,14 +166,14 @@ class TransformerEncoder(Encoder):
         raise ConfigError(
             f"{type(self.model).__name__} has no stack of {depth} layers",
             place="encoder.transformer.freeze_layers",
-            fix="leave freeze_layers at 0 for this encoder",
+            fix="keep freeze_layers at 0 for this encoder",
         )
 
     def forget(self) -> None:
         self.word_cache = WordCache(Vocabulary(), self.characters, self.config.chars.max_length)
 
     def prepare(self, tokens: Sequence[str], masked: Collection[int] = (), whole: bool = True) -> Pieces:
-        """``masked`` tokens are hidden behind mask sub-words: as many as they have, or (not ``whole``) the first."""
+        """Sub-words in windows. ``masked`` tokens are replaced by mask sub-words, ``whole`` or just their first one."""
         encoded = self.tokenizer(list(tokens), is_split_into_words=True, add_special_tokens=False, verbose=False)
         pieces = self.frame.by_word(encoded["input_ids"], encoded.word_ids(), len(tokens))
         hidden = self.tokenizer.mask_token_id
@@ -187,7 +187,7 @@ class TransformerEncoder(Encoder):
     def collate(self, items: Sequence[Pieces]) -> dict[str, Tensor]:
         most = self.room + len(self.before) + len(self.after)
         padded = pad_windows(items, self.pad, self.rounding, most)
-        out = {name: torch.from_numpy(found) for name, found in padded.items()}
+        out = {name: torch.from_numpy(array) for name, array in padded.items()}
         if self.chars is not None:
             forms, inverse = np.unique(np.concatenate([item.forms for item in items]), return_inverse=True)
             out["form"] = torch.zeros(out["mask"].shape, dtype=torch.long)
@@ -204,6 +204,10 @@ class TransformerEncoder(Encoder):
         if self.chars is not None:
             states = torch.cat([states, look_up(self.chars(inputs["chars"]), inputs["form"])], -1)
         return self.dropout(states) * inputs["mask"][..., None]
+
+    @classmethod
+    def frozen_words(cls, config: EncoderConfig) -> str:
+        return "transformer.freeze_embeddings=false" if config.transformer.freeze_embeddings else ""
 
     def word_parameters(self) -> list[nn.Parameter]:
         return list(self.model.get_input_embeddings().parameters())

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 def row_name(word: str, lower: bool, known: Container[str]) -> str:
-    """The name of the row a training word learns in: all numbers of one shape share it, unless one is ``known``.
+    """The row that a training word learns in: numbers of the same shape share one, unless the word is ``known``.
 
     Example:
         >>> row_name("Part-12", True, {"part"}), row_name("1996", True, {"1996"})
@@ -39,8 +39,8 @@ def row_name(word: str, lower: bool, known: Container[str]) -> str:
 class WordTable(nn.Module):
     """Row r of a word is trained when ``r < trained``, else it is row ``r - trained`` of the frozen reserve.
 
-    Keeping the two apart makes the optimiser pay only for words that can occur in training, while a deployed
-    tagger still knows every word of the vector file (up to ``words.extra_words``).
+    Keeping the two apart lets the optimiser work on words of the training text only, while a deployed tagger still
+    knows every word of the vector file (up to ``words.extra_words``).
     """
 
     reserve: Tensor
@@ -76,7 +76,7 @@ class WordTable(nn.Module):
 
     @torch.no_grad()
     def learn(self, words: Iterable[str]) -> None:
-        """Give words of new training text trained rows: the frozen vector if there is one, else random."""
+        """Give words of new training text trained rows, from their frozen vectors or at random."""
         new, seen = [], set(self.vocabulary.words[: self.trained])
         for word in words:
             if word not in seen:
@@ -121,7 +121,7 @@ Words = WordTable | SubwordTable
 
 
 def make_words(settings: WordsConfig, words: Counter[str]) -> Words:
-    """Word vectors for a text with these words: of a file, of an encoder's sub-words, or random ones."""
+    """Word vectors for a text with these words: from a file, from an encoder's sub-words, or random."""
     if settings.subwords:
         return _subwords(settings)
     if not settings.vectors:
@@ -130,7 +130,7 @@ def make_words(settings: WordsConfig, words: Counter[str]) -> Words:
     vectors = _vectors(path, path.stat().st_mtime_ns)
     log.info("%s", vectors.coverage(words))
     known = {row_name(w, settings.lower, vectors.index) for w in words}
-    if not settings.train:  # a random row that never learns would say nothing: such words are unknown
+    if not settings.train:  # a random row that never learns is useless: such words stay unknown
         known = {w for w in known if vectors.find(w) is not None}
     trained = sorted(known)
     # With `lower`, a cased row of the file would shadow the trained row of its lower-cased form.
@@ -138,14 +138,14 @@ def make_words(settings: WordsConfig, words: Counter[str]) -> Words:
     reserve = reserve[: settings.extra_words]
     table = WordTable(settings, trained, reserve, vectors.dim)
     rows = {word: vectors.find(word) for word in trained} | {word: vectors.index[word] for word in reserve}
-    found = {word: row for word, row in rows.items() if row is not None}
-    table.fill(list(found), torch.from_numpy(vectors.matrix)[list(found.values())])
+    rows_of = {word: row for word, row in rows.items() if row is not None}
+    table.fill(list(rows_of), torch.from_numpy(vectors.matrix)[list(rows_of.values())])
     return table
 
 
 def _subwords(settings: WordsConfig) -> SubwordTable:
     wrong = "encoder.words.vectors is set too" if settings.vectors else ""
-    wrong = wrong or ("encoder.words.train is true, but rows of sub-words do not learn" * settings.train)
+    wrong = wrong or ("encoder.words.train is true, but rows of sub-words are frozen" * settings.train)
     if wrong:
         raise ConfigError(
             wrong,
@@ -157,7 +157,7 @@ def _subwords(settings: WordsConfig) -> SubwordTable:
 
 
 def find_vectors(name: str) -> Path:
-    """A path, or the name of a file in the folder ``NERSHIFT_VECTORS`` (a config then fits every machine)."""
+    """A path, or a file name in the folder ``NERSHIFT_VECTORS`` (so that a config fits every machine)."""
     folder = os.environ.get("NERSHIFT_VECTORS", "")
     for path in (Path(name), Path(folder, name)):
         if path.is_file():
@@ -166,7 +166,7 @@ def find_vectors(name: str) -> Path:
         f"no file '{name}'",
         place="encoder.words.vectors",
         expected="a text file of word vectors (GloVe, word2vec, fastText)",
-        fix="check the path, or let NERSHIFT_VECTORS name the folder that holds the file",
+        fix="check the path, or set NERSHIFT_VECTORS to the folder that holds the file",
     )
 
 

@@ -12,7 +12,7 @@ from nershift.data.corpus import Corpus
 from nershift.data.label_mapping import LabelMapping, check_mapping
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Sentence, in_parts
-from nershift.encoders.base import make_encoder
+from nershift.encoders.base import ENCODERS, make_encoder
 from nershift.errors import ConfigError, SetupError
 from nershift.heads.base import HEADS, Head, make_head
 from nershift.heads.initialise import start_from_best
@@ -143,16 +143,14 @@ class Method:
 
     def _check_moves(self) -> None:
         encoder = self.config.encoder
-        recurrent = encoder.kind == "recurrent"
-        frozen = not encoder.words.train if recurrent else encoder.transformer.freeze_embeddings
-        setting = "words.train=true" if recurrent else "transformer.freeze_embeddings=false"
+        thaw = ENCODERS[encoder.kind].frozen_words(encoder)
         for block in ("pretrain", "train"):
-            if frozen and getattr(self.config, block).fgm_epsilon:
+            if thaw and getattr(self.config, block).fgm_epsilon:
                 raise ConfigError(
                     "word vectors are to be moved, but they are frozen",
                     place=f"config.{block}.fgm_epsilon",
                     expected="0",
-                    fix=f"leave {block}.fgm_epsilon away, or --set encoder.{setting}",
+                    fix=f"omit {block}.fgm_epsilon, or --set encoder.{thaw}",
                 )
 
     def pretrain(self) -> TrainingStage | None:

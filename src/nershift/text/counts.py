@@ -1,4 +1,4 @@
-"""Words to be predicted: the most frequent ones of several texts, counted in bounded memory."""
+"""The words a language model predicts: the most frequent ones of several texts, counted in bounded memory."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ UNKNOWN, BOUNDARY = 0, 1  # ids of a word outside the vocabulary, and of what li
 
 
 class WordCounts:
-    """Counts of words with digits made 0. At most ``limit`` distinct ones are held; beyond, the rarest go.
+    """Counts of words, digits as 0. Beyond ``limit`` distinct words, the rarest are dropped.
 
-    Counts of words that were dropped and came back are too low, by no more than the counts dropped: frequent
-    words are not touched.
+    A word that was dropped and returns is counted too low, by at most the count that was dropped: frequent words are
+    not affected.
 
     Example:
         >>> WordCounts().add(Sentence.of(["in", "1998", "and", "2003"])).words
@@ -64,9 +64,9 @@ class OutputWords:
                 counts.add(sentence)
             total = counts.tokens + counts.sentences  # each sentence predicts one boundary in either direction
             boundary += counts.sentences / total
-            kept = {word: n for word, n in counts.words.items() if n >= min_count}
-            unknown += (counts.tokens - sum(kept.values())) / total
-            for word, n in kept.items():
+            frequent = {word: n for word, n in counts.words.items() if n >= min_count}
+            unknown += (counts.tokens - sum(frequent.values())) / total
+            for word, n in frequent.items():
                 shares[word] = shares.get(word, 0.0) + n / total
         ranked = sorted(shares.items(), key=lambda item: (-item[1], item[0]))
         unknown += sum(share for _, share in ranked[size:])

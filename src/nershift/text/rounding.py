@@ -1,4 +1,4 @@
-"""Fewer shapes of batches: what a step was recorded for once can be replayed when its shape comes again."""
+"""Fewer batch shapes, so that a step recorded for one shape can often be replayed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Rounding:
-    """Each axis of a batch is padded to the next of ``least``, twice that, four times that, …
+    """Each axis of a batch is padded to ``least``, or twice, four times, … as much.
 
-    Padding changes no state and no gradient. Dropout draws over a wider tensor, so other units fall.
+    Padding changes no state and no gradient. Dropout draws over a wider tensor, so it drops other units.
 
     Example:
         >>> Rounding.up(5, 8), Rounding.up(17, 8)

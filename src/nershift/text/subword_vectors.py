@@ -39,7 +39,7 @@ class SubwordTokenizer:
 
     def pieces(self, word: str) -> list[int]:
         """Rows of the table; none for a word that the tokenizer drops (a lone space)."""
-        # The space tells tokenizers of every kind that a word begins here.
+        # The space marks the start of a word for every kind of tokenizer.
         return list(self._tokenizer.encode(f" {word}", add_special_tokens=False).ids)
 
     @property
@@ -47,8 +47,8 @@ class SubwordTokenizer:
         model = json.loads(self.text)["model"]
         if model.get("unk_id") is not None:
             return int(model["unk_id"])
-        found = self._tokenizer.token_to_id(model.get("unk_token") or "")
-        return None if found is None else int(found)
+        row = self._tokenizer.token_to_id(model.get("unk_token") or "")
+        return None if row is None else int(row)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class SubwordVectors:
 
 
 def write_word_vectors(vectors: SubwordVectors, words: Iterable[str], out: str | Path) -> int:
-    """Write what the table says of ``words`` as a vector file, three digits a number; gzipped if named ``.gz``.
+    """Write the vectors of ``words`` as a vector file with three decimals; gzipped if named ``.gz``.
 
     With ``encoder.words: {vectors: OUT, lower: false}`` a run on these words needs no encoder folder.
 
@@ -85,7 +85,7 @@ def write_word_vectors(vectors: SubwordVectors, words: Iterable[str], out: str |
 def read_subwords(folder: str, size: int) -> SubwordVectors:
     """The table of the encoder in ``folder``, centred, cut to its ``size`` principal axes and scaled.
 
-    Axes depend on the table alone: what two languages look up is as well aligned as the table was.
+    Axes depend on the table alone, so two languages stay as well aligned as in the table.
 
     Raises:
         ConfigError: the folder lacks ``model.safetensors`` or ``tokenizer.json``, or has no table in it.
@@ -97,7 +97,7 @@ def read_subwords(folder: str, size: int) -> SubwordVectors:
                 f"no file '{needed}'",
                 place=_PLACE,
                 expected="a local encoder folder with model.safetensors and tokenizer.json",
-                fix="check the name, or let NERSHIFT_ENCODERS name the folder that holds the encoder",
+                fix="check the name, or set NERSHIFT_ENCODERS to the folder that holds the encoder",
             )
     tokenizer = SubwordTokenizer(words.read_text(encoding="utf-8"), str(words))
     return SubwordVectors(tokenizer, principal(_table(path), size))

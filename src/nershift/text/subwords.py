@@ -1,4 +1,4 @@
-"""Sub-words of a sentence laid out in the windows of an encoder, and batches of such windows. No torch in here."""
+"""Sub-words of a sentence laid out in the windows of an encoder, and batches of such windows; without torch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Pieces:
 
 @dataclass(frozen=True)
 class Frame:
-    """What an encoder wants around words: special sub-words, a padding id, and room for the words themselves."""
+    """The window of an encoder: special sub-words, the padding id, and room for words."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
@@ -35,8 +35,8 @@ class Frame:
     def by_word(self, ids: Sequence[int], words: Sequence[int | None], count: int) -> list[list[int]]:
         """The sub-words of each of ``count`` words, from a tokenizer's ids and the word each belongs to.
 
-        A word without sub-words (a lone control character) is shown as unknown; a word of more sub-words than
-        the window has room for is shown by its first ones, of which only the very first is read.
+        A word without sub-words (a lone control character) counts as unknown. A word with more sub-words than fit
+        the window is cut; only the state of its first sub-word is read.
         """
         pieces: list[list[int]] = [[] for _ in range(count)]
         for piece, word in zip(ids, words, strict=True):
@@ -65,7 +65,7 @@ def pad_windows(
 ) -> dict[str, NDArray[np.int64]]:
     """``input_ids`` and ``attention_mask [N windows, S]``, and ``where [B, L]``: each token among their N·S places.
 
-    ``mask [B, L]`` (bool) tells tokens from the padding behind them. Rounded windows have ``most`` places at most.
+    ``mask [B, L]`` (bool) is False for padding. Rounded windows have at most ``most`` positions.
     """
     longest = max(len(w) for item in items for w in item.ids)
     tokens = max(len(item.at) for item in items)
@@ -100,9 +100,8 @@ class Window:
 def windows(lengths: Sequence[int], room: int, overlap: int) -> list[Window]:
     """Cut a sentence whose tokens have ``lengths`` sub-words into windows of at most ``room`` sub-words.
 
-    Neighbouring windows share about ``overlap`` sub-words, and the border between what two windows emit lies
-    in the middle of what they share, so that each token is taken where it has most context. A single token
-    longer than ``room`` gets a window of its own (the caller cuts its sub-words).
+    Neighbouring windows share about ``overlap`` sub-words. Each emits half of what they share, so that every token is
+    read where it has most context. A single token longer than ``room`` gets its own window (the caller cuts it).
 
     Example:
         >>> [(w.emit_start, w.emit_end) for w in windows([1] * 10, room=6, overlap=2)]

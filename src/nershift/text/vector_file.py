@@ -19,7 +19,7 @@ from nershift.data.problems import Problem, Problems
 from nershift.errors import DataError
 from nershift.storage import write_bytes
 
-LOOKED_AT = 64  # lines from which the number of columns is taken when there is no first line that tells it
+LOOKED_AT = 64  # lines that decide the number of columns where the first line does not
 GZIP, ZIP, BOM = b"\x1f\x8b", b"PK\x03\x04", b"\xef\xbb\xbf"
 
 
@@ -30,7 +30,7 @@ class VectorFile:
     path: Path
     dim: int
     declared: int | None
-    """Number of rows that the first line promises, if there is such a line."""
+    """Number of rows that the first line states, if it does."""
     separator: bytes
 
     @classmethod
@@ -96,7 +96,7 @@ class VectorFile:
                     f"{self.path}:1",
                     f"the first line says {self.declared:,} rows, the file has {seen:,}",
                     fix="fetch the file again if it was cut off, or correct its first line",
-                    repair="the rows that are there are used",
+                    repair="the rows in the file are used",
                 )
             )
 

@@ -22,7 +22,7 @@ CHUNK = 8192  # rows parsed at once: large enough for numpy, small enough to hol
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much of a text the vectors know: distinct words and running tokens, by the rule that found them."""
+    """How much of a text the vectors cover: distinct words and tokens, by the rule that matched them."""
 
     words: Counter[str]
     tokens: Counter[str]
@@ -71,12 +71,12 @@ class Vectors:
         return int(self.matrix.shape[1])
 
     def find(self, word: str) -> int | None:
-        """The row of a word: as written, else lower-cased, else with digits made 0 (as is, then lower)."""
-        found = self.match(word)
-        return None if found is None else found[0]
+        """The row of a word: as written, else lower-cased, else with digits as 0 (cased, then lower-cased)."""
+        match = self.match(word)
+        return None if match is None else match[0]
 
     def match(self, word: str) -> tuple[int, Rule] | None:
-        """The row of a word with the rule that found it."""
+        """The row of a word and the rule that matched it."""
         for form, rule in lookup_forms(word):
             row = self.index.get(form)
             if row is not None:
@@ -89,11 +89,11 @@ class Vectors:
         tokens: Counter[str] = Counter()
         missing: Counter[str] = Counter()
         for word, count in words.items():
-            found = self.match(word)
-            rule = found[1] if found else "none"
+            match = self.match(word)
+            rule = match[1] if match else "none"
             types[rule] += 1
             tokens[rule] += count
-            if found is None:
+            if match is None:
                 missing[word] = count
         return Coverage(types, tokens, tuple(word for word, _ in missing.most_common(10)))
 
@@ -106,12 +106,12 @@ def read_vectors(
 ) -> Vectors:
     """Read a text file of word vectors, plain or gzipped, with or without a first line ``rows columns``.
 
-    A word may itself hold spaces: the last columns are the numbers, what stands before them is the word.
+    The last columns are the numbers and all before them is the word, which may contain spaces.
 
     Args:
         path: the file.
         keep: which rows to keep. A collection of words keeps each row under which one of them is looked up:
-            :meth:`Vectors.find` gives these words what it would have given them on the whole file.
+            :meth:`Vectors.find` gives these words the same vectors as the whole file would.
         limit: read this many rows only. The usual files are sorted by frequency.
         problems: with ``repair=True``, unusable rows are left out and noted; by default the first raises.
 
@@ -146,14 +146,14 @@ def read_vectors(
     flush()
     words = [word for word in seen if word not in unusable]
     if not words and keep is None:
-        raise DataError("no usable row", place=str(path), expected="a word and its numbers a line")
+        raise DataError("no usable row", place=str(path), expected="a word and its numbers on each line")
     return Vectors(words, np.concatenate(blocks))
 
 
 def prune(path: str | Path, words: Iterable[str], out: str | Path, problems: Problems | None = None) -> Coverage:
-    """Write the part of a vector file that the given words look up: for these words nothing changes.
+    """Write the rows of a vector file that these words use: for them nothing changes.
 
-    Rows are copied as text below a first line ``rows columns``. An ``out`` ending in ``.gz`` is gzipped.
+    Rows are copied as text after a first line ``rows columns``. An ``out`` ending in ``.gz`` is gzipped.
 
     Args:
         path: the vector file.
@@ -162,7 +162,7 @@ def prune(path: str | Path, words: Iterable[str], out: str | Path, problems: Pro
         problems: as for :func:`read_vectors`.
 
     Returns:
-        What the file knows of the words; the pruned one knows just as much.
+        The coverage of the words, which is the same for both files.
     """
     counts = words if isinstance(words, Mapping) else Counter(words)
     problems = Problems() if problems is None else problems
@@ -195,7 +195,7 @@ def _repeated(file: VectorFile, line: int, word: str, first: int) -> Problem:
         "repeated word",
         f"{file.path}:{line}",
         f"the word '{word}' already has a vector in line {first}",
-        expected="one row a word",
+        expected="one row per word",
         fix="remove one of the two rows, or read with repair",
         repair="the first row counts",
     )

@@ -1,4 +1,4 @@
-"""Words as rows: each distinct word form is looked up once and then known by a number."""
+"""Words as numbers: each distinct word form is looked up once and then known by its number."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def without_digits(word: str) -> str:
 
 
 def lookup_forms(word: str) -> tuple[tuple[str, Rule], ...]:
-    """The forms of a word in the order in which they are looked up, each with the rule it stands for.
+    """The forms under which a word is looked up, in order, each with its rule.
 
     Example:
         >>> [form for form, _ in lookup_forms("BA2490")]
@@ -70,10 +70,9 @@ class Vocabulary:
 
 
 class WordCache:
-    """Distinct word forms met so far, with the vocabulary row and the characters of each.
+    """Distinct word forms seen so far, with the vocabulary row and the characters of each.
 
-    The table only grows through :meth:`numbers`; :meth:`clear` empties it, which the tagger does when it has
-    met more forms than it should keep in memory.
+    It grows through :meth:`numbers` only; the tagger calls :meth:`clear` when it holds too many forms.
     """
 
     def __init__(self, vocabulary: Vocabulary, characters: Vocabulary, max_length: int) -> None:
@@ -92,7 +91,7 @@ class WordCache:
         return len(self._number)
 
     def numbers(self, tokens: Sequence[str]) -> list[int]:
-        """A number a token; forms not met before are added."""
+        """The number of each token; new forms are added."""
         known = self._number
         out = []
         for token in tokens:
@@ -117,7 +116,7 @@ class WordCache:
         self._lengths[number] = len(spelled)
 
     def look_up(self, numbers: np.ndarray, rounding: Rounding | None = None) -> tuple[Tensor, Tensor]:
-        """``rows [N]`` and ``characters [N, W]`` (0 = padding) of the given forms, padded as ``rounding`` asks for."""
+        """``rows [N]`` and ``characters [N, W]`` (0 = padding) of these forms, padded to ``rounding``."""
         import torch  # here, so that taggers that run without torch can use the rest
 
         rows, chars = self.arrays(numbers)

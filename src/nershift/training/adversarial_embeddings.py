@@ -1,4 +1,4 @@
-"""Word vectors moved for a moment to where the loss is higher (adversarial training, Miyato et al. 2017)."""
+"""Adversarial training on word vectors: a second loss where they are moved uphill (FGM, Miyato et al. 2017)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 
 class AdversarialEmbeddings:
-    """Made before the backward pass of a batch, so that what earlier batches left in ``.grad`` has no say.
+    """Create it before the backward pass of a batch: gradients of earlier batches are subtracted.
 
-    Of several processes each moves the words of its own share of a batch, by its own gradient.
+    With several processes, each moves the words of its own share of the batch by its own gradient.
     """
 
     def __init__(self, tables: Iterable[nn.Parameter]) -> None:
@@ -20,10 +20,10 @@ class AdversarialEmbeddings:
 
     @contextmanager
     def moved(self, length: float) -> Iterator[None]:
-        """Within, each table lies ``length`` along its gradient; afterwards it is, to the bit, where it was.
+        """Within this block, each table is moved by ``length`` along its gradient, and then restored bit by bit.
 
-        The length is that of the whole step, over all rows: a batch's words share it by how much each matters.
-        Nothing asks for a value on the GPU, so that a step with it can be recorded.
+        ``length`` is the norm of the whole move over all rows. No value is read back from the GPU, so that a step with
+        it can be recorded.
         """
         places = list[tuple[nn.Parameter, Tensor]]()
         for p, earlier in self.tables:

@@ -1,4 +1,4 @@
-"""What a run says while it works: `log.jsonl`, a progress bar, TensorBoard if asked."""
+"""What a run reports while it trains: `log.jsonl`, a progress bar, and TensorBoard if set."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from nershift.storage import replace_file
 
 
 class TrainLogger:
-    """Appends one JSON object a line and shows progress; ``lines`` is saved in checkpoints.
+    """Appends one JSON object per line and shows progress; ``lines`` is saved in checkpoints.
 
-    A resumed run cuts the file back to the lines its checkpoint knew: the log reads as if nothing happened.
+    A resumed run cuts the file back to the lines its checkpoint counted: the log reads as if nothing had happened.
     """
 
     def __init__(self, folder: Path, *, quiet: bool = False, tensorboard: bool = False, main: bool = True) -> None:
@@ -51,7 +51,7 @@ class TrainLogger:
             self.board.close()
 
     def rewind(self, lines: int) -> None:
-        """Keep the first ``lines`` entries of an earlier try."""
+        """Keep only the first ``lines`` entries."""
         self.lines = lines
         if not self.main or not self.path.exists():
             return

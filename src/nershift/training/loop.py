@@ -1,10 +1,10 @@
-"""The one training loop: it owns optimiser, precision, processes, selection, checkpoints and resuming."""
+"""The one training loop. It owns the optimiser, precision, processes, model selection, checkpoints and resuming."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from nershift.errors import CheckpointError, Interrupted, NershiftError
 from nershift.model import Batch
 from nershift.storage import load_tensors, save_tensors
-from nershift.training.cuda_graphs import GraphRunner, suits
+from nershift.training.cuda_graphs import GraphRunner, can_be_recorded
 from nershift.training.logger import TrainLogger
 from nershift.training.optim import make_optimizer, optimizer_tensors, rate_factor, restore_optimizer, set_rate
 from nershift.training.processes import Processes
@@ -25,12 +25,15 @@ from nershift.training.stage import TrainingStage
 
 
 class Diverged(NershiftError):
-    """Losses or weights are no longer numbers; nothing was kept of it."""
+    """Losses or weights are infinite or not numbers; the step is not saved."""
+
+
+Compute = Callable[[Sequence[Mapping[str, Batch]]], list[dict[str, Tensor]]]  # one step, and what it logs
 
 
 @dataclass
 class Progress:
-    """Where a stage stands: everything a checkpoint must know beside weights and moments."""
+    """How far a stage has come: what a checkpoint holds beside weights and optimiser state."""
 
     step: int = 0
     best: float | None = None
@@ -68,20 +71,26 @@ class Loop:
             self.progress = Progress(**meta)
             self.logger.lines = self.progress.lines
             return self.progress
-        self.recorder = GraphRunner(self.stage, self._compute) if suits(self.stage, self.processes) else None
-        self.optimizer = make_optimizer(self.config, self.stage.model, self.recorder is not None)
+        recorded = self._recorded()
+        self.optimizer = make_optimizer(self.config, self.stage.model, recorded)
         self._resume()
-        with self.recorder.recording() if self.recorder is not None else nullcontext():
-            self._train()
+        plain: AbstractContextManager[Compute] = nullcontext(self._compute)
+        with GraphRunner(self.stage, self._compute).recording() if recorded else plain as compute:
+            self._train(compute)
         self._finish()
-        del self.recorder, self.optimizer  # they hold on to this loop, and to much of a GPU's memory
+        del self.optimizer  # its state takes much of a GPU's memory
         return self.progress
 
-    def _train(self) -> None:
+    def _recorded(self) -> bool:
+        """Whether steps are recorded as CUDA graphs: one process, one GPU, and parts that allow it."""
+        on_one_gpu = self.processes.world == 1 and self.processes.device.type == "cuda"
+        return self.config.cuda_graphs and on_one_gpu and can_be_recorded(self.stage)
+
+    def _train(self, compute: Compute) -> None:
         task = self.logger.bar.add_task(self.stage.name, total=self.total, completed=self.progress.step, note="")
         written = time.monotonic()
         while self.progress.step < self.total and not self._exhausted():
-            self._step(self.progress.step)
+            self._step(self.progress.step, compute)
             self.progress.step += 1
             if self.progress.step % self.stage.steps_per_epoch == 0 or self.progress.step == self.total:
                 self._end_epoch()
@@ -105,27 +114,24 @@ class Loop:
     def _note(self) -> str:
         return self.stage.note(self.progress.best) if self.progress.best is not None else ""
 
-    def _step(self, step: int) -> None:
-        stage, model = self.stage, self.stage.model
-        model.train()
+    def _step(self, step: int, compute: Compute) -> None:
+        stage, accumulate = self.stage, self.config.accumulate
+        stage.model.train()
         seed_torch(stage.seed, stage.name, step, self.processes.rank)
         set_rate(self.optimizer, rate_factor(self.config, step, stage.steps_per_epoch, self.total))
         self.optimizer.zero_grad(set_to_none=True)
-        sentences = 0
-        for part in range(self.config.accumulate):
-            batches = stage.draw(step * self.config.accumulate + part, self.processes.rank, self.processes.world)
-            sentences += sum(len(batch) for batch in batches.values())
-            if self.recorder is not None:
-                return self._log(self.recorder.step(batches))
-            with self._autocast():
-                self._log(stage.gradients(batches, self._backward))
-        self._update(sentences)
+        draws = range(step * accumulate, (step + 1) * accumulate)
+        parts = [stage.draw(k, self.processes.rank, self.processes.world) for k in draws]
+        for logged in compute(parts):
+            self._log(logged)
 
-    def _compute(self, batches: Mapping[str, Batch]) -> dict[str, Tensor]:
-        """A whole step of one process and one batch of each sampler, in the form that can be recorded."""
-        with self._autocast():
-            logged = self.stage.gradients(batches, self._backward)
-        self._update(0)
+    def _compute(self, parts: Sequence[Mapping[str, Batch]]) -> list[dict[str, Tensor]]:
+        """From batches to updated weights. It reads no value back from the GPU, so that it can be recorded."""
+        logged = []
+        for batches in parts:
+            with self._autocast():
+                logged.append(self.stage.gradients(batches, self._backward))
+        self._update(sum(len(batch) for batches in parts for batch in batches.values()))
         return logged
 
     def _log(self, logged: Mapping[str, Tensor]) -> None:
@@ -141,7 +147,7 @@ class Loop:
         self.optimizer.step()
 
     def _backward(self, loss: Tensor) -> None:
-        # Each gradient in the precision of its forward step: parts that kept single precision keep it here too.
+        # Backward runs in the precision of the forward pass: parts computed in fp32 stay in fp32.
         with torch.autocast(loss.device.type, enabled=False):
             (loss / self.config.accumulate).backward()
 
@@ -155,39 +161,38 @@ class Loop:
         steps = (p.step - 1) % self.stage.steps_per_epoch + 1
         sums = self._finite_sums()
         score = self.score()
-        # A score of 0 says nothing yet: the later weights are the better guess, and patience has not begun.
+        # At a score of 0 nothing is learned yet: later weights are the better guess, and patience does not count.
         if score is not None and (not p.best or score > p.best):
             p.best, p.best_step, p.stale = score, p.step, 0
             self.best = {k: v.clone() for k, v in trainable(self.stage.model).items()}
         elif score is not None:
             p.stale += 1
-        entry = {"phase": self.stage.name, "step": p.step, "epoch": -(-p.step // self.stage.steps_per_epoch)}
-        self.logger.write(
-            entry | {k: v / steps for k, v in sums.items()} | self.stage.told(score) | self.stage.watch(),
-            p.step,
-        )
+        entry: dict[str, Any] = {"phase": self.stage.name, "step": p.step}
+        entry["epoch"] = -(-p.step // self.stage.steps_per_epoch)
+        entry |= {k: v / steps for k, v in sums.items()} | self.stage.log_values(score) | self.stage.score_monitors()
+        self.logger.write(entry, p.step)
         self._sums = {}
         p.lines = self.logger.lines
 
     def score(self) -> float | None:
-        """What selection would say of the weights as they are."""
+        """The selection score of the current weights."""
         with self._autocast():
             return self.stage.validate()
 
     def _finite_sums(self) -> dict[str, float]:
-        """What was logged since the epoch began. Looked at only where the loop waits for the GPU anyway."""
+        """Sums of logged values in this epoch. Only read where the loop waits for the GPU anyway."""
         sums = {name: float(value) for name, value in self._sums.items()}
-        found = [f"{name} is {value}" for name, value in sums.items() if not math.isfinite(value)]
+        odd = [f"{name} is {value}" for name, value in sums.items() if not math.isfinite(value)]
         weights = [p.detach().isfinite().all() for p in self.stage.model.parameters() if p.requires_grad]
-        if not found and weights and not torch.stack(weights).all():
-            found = ["weights are infinite or not numbers"]
-        if self.processes.any_of(bool(found))[0]:
+        if not odd and weights and not torch.stack(weights).all():
+            odd = ["weights are infinite or not numbers"]
+        if self.processes.any_of(bool(odd))[0]:
             part = self.stage.block
             clip = f"{self.config.clip:g}" if self.config.clip else "off"
             raise Diverged(
-                f"training diverged: {found[0] if found else 'in another process'} at step {self.progress.step} "
+                f"training diverged: {odd[0] if odd else 'in another process'} at step {self.progress.step} "
                 f"of {self.total} (learning rate {self.config.lr:g}, clip {clip})",
-                place=f"phase '{self.stage.name}'",
+                place=f"stage '{self.stage.name}'",
                 expected="finite losses and weights",
                 fix=f"a lower rate (--set {part}.lr={self.config.lr / 10:g}) or tighter clipping "
                 f"(--set {part}.clip=1), with --overwrite",

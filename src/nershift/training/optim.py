@@ -1,4 +1,4 @@
-"""Optimisers and learning-rate schedules by name. A rate is a function of the step, never saved."""
+"""Optimisers and learning-rate schedules by name. The rate is a function of the step and is never saved."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ RECORDED = ("adam", "adamw", "rmsprop")  # optimisers whose steps can be recorde
 def make_optimizer(config: TrainConfig, model: TaggingModel, recorded: bool = False) -> torch.optim.Optimizer:
     """One optimiser over three groups: word vectors, the rest of the encoder, everything else.
 
-    Word vectors have no weight decay: it would pull rows that a batch does not touch towards zero.
-    ``recorded``: its rates are kept on the GPU, where a recorded step looks them up.
+    Word vectors have no weight decay: it would shrink rows that a batch does not contain.
+    ``recorded``: rates are tensors on the GPU, where a recorded step reads them.
     """
     words = {id(p) for p in model.encoder.word_parameters()}
     encoder = {id(p) for p in model.encoder.parameters()} - words
@@ -56,7 +56,7 @@ def make_optimizer(config: TrainConfig, model: TaggingModel, recorded: bool = Fa
 
 
 def rate_factor(config: TrainConfig, step: int, steps_per_epoch: int, total: int) -> float:
-    """What the base learning rate is multiplied by at ``step``.
+    """The factor on the base learning rate at ``step``.
 
     Example:
         >>> rate_factor(TrainConfig(schedule="inverse", lr_decay=0.5), step=20, steps_per_epoch=10, total=100)
@@ -99,11 +99,11 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Te
 class BertAdam(torch.optim.Optimizer):
     """Adam as the first BERT releases had it: no bias correction, decoupled decay, each tensor clipped by itself.
 
-    From zero moments its first step is about 3.16 rates long, where Adam's is one.
+    Its first step is about 3.16 times the rate, where Adam's is once the rate.
 
     Args:
-        decay: pulls matrices towards zero; biases and norms, which are vectors, are left alone.
-        clip: largest gradient norm of one tensor; 0: any.
+        weight_decay: of matrices; biases and norms, which are vectors, have none.
+        clip: largest gradient norm of one tensor; 0: no limit.
     """
 
     def __init__(self, params: Iterable[Any], lr: float = 3e-5, weight_decay: float = 0.01, clip: float = 1.0) -> None:
@@ -128,5 +128,5 @@ class BertAdam(torch.optim.Optimizer):
 
 
 def clip_factor(norm: Tensor, clip: float) -> Tensor:
-    """What a gradient of this norm is multiplied by, as ``clip_grad_norm_`` has it."""
+    """The factor on a gradient of this norm, as in ``clip_grad_norm_``."""
     return (clip / (norm + 1e-6)).clamp(max=1.0) if clip else torch.ones_like(norm)

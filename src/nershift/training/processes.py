@@ -1,4 +1,4 @@
-"""Devices and processes, through accelerate: one process or many, the same weights come out."""
+"""Devices and processes, through accelerate: one process or many give the same weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nershift.backend.device import find_device
 
 
 class Processes:
-    """Where this run computes. Also notes Ctrl-C and SIGTERM, so that the loop can stop between two steps."""
+    """Where a run computes. It also catches Ctrl-C and SIGTERM, so that the loop can stop between two steps."""
 
     def __init__(self, device: str = "auto") -> None:
         if device != "auto":
@@ -40,7 +40,7 @@ class Processes:
         self._old = {}
 
     def _note_stop(self, number: int, frame: FrameType | None) -> None:
-        if self._stop:  # asked twice: stop at once
+        if self._stop:  # the second time: stop at once
             raise KeyboardInterrupt
         self._stop = True
 
@@ -48,7 +48,7 @@ class Processes:
         return self._stop
 
     def any_of(self, *facts: bool) -> list[bool]:
-        """Each fact as true if it is so in any process: clocks and signals differ, decisions must not."""
+        """Each fact, true if it holds in any process: clocks and signals differ, decisions must not."""
         if self.world == 1:
             return list(facts)
         flags = torch.tensor([float(fact) for fact in facts], device=self.device)
@@ -70,7 +70,7 @@ class Processes:
 
 
 def _accelerator(cpu: bool) -> Accelerator:
-    """accelerate keeps one state a process; a new run on another device in one process starts it afresh."""
+    """accelerate keeps one state per process; a run on another device in the same process resets it."""
     try:
         return Accelerator(cpu=cpu)
     except ValueError:

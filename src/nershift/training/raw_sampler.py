@@ -24,14 +24,13 @@ _STRETCH = 2  # batches of neighbouring sentences that are read together
 class RawBatchSampler(BatchSampler):
     """Batches for language modelling: ``inputs["words"] [B, L]`` holds output ids, the boundary under padding.
 
-    A text on disk is too long to be shuffled. Each epoch takes stretches of neighbouring sentences in a new
-    order, and shuffles the sentences of as many stretches as make a pool of fifty batches. One pool and its
-    word forms are all that is in memory.
+    A text on disk is too long to shuffle. Each epoch reads stretches of neighbouring sentences in a new order, and
+    shuffles the sentences of as many stretches as fill fifty batches (a pool). Only one pool is in memory.
 
     Args:
         key: names the sampler; part of what seeds its order.
         text: sentences, or a :class:`~nershift.data.raw.RawText`.
-        vocabulary: the words to predict; None leaves ``words`` out.
+        vocabulary: the words to predict; None omits ``words``.
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class RawBatchSampler(BatchSampler):
         self._encoder = model.encoder
 
     def _load(self, epoch: int, pool: int) -> None:
-        """Bring the pool's sentences into memory and deal them out to batches."""
+        """Read the pool's sentences and assign them to batches."""
         stretch = _STRETCH * self.batch_size
         whole, count = len(self.text) // stretch, _POOL // _STRETCH
         rng = generator(self.seed, "raw feed", self.key, epoch)
@@ -64,22 +63,22 @@ class RawBatchSampler(BatchSampler):
             at = (first + step * i) % whole  # runs through every stretch once
             sentences += self.text[at * stretch : (at + 1) * stretch]
         if (pool + 1) * count > whole:
-            sentences += self.text[whole * stretch :]  # what does not fill a stretch ends the epoch
+            sentences += self.text[whole * stretch :]  # the rest, too short for a stretch, ends the epoch
         rng = generator(self.seed, "raw feed", self.key, epoch, pool)
         order = list(range(len(sentences)))
         rng.shuffle(order)
         order.sort(key=lambda i: len(sentences[i]))
         batches = [order[i : i + self.batch_size] for i in range(0, len(order), self.batch_size)]
         rng.shuffle(batches)
-        # Numbers of word forms begin anew: they must not depend on what was read before, since the order of the
-        # forms in a batch decides in which order gradients are summed up.
+        # A new cache: numbers of word forms must not depend on what was read before, since their order in a batch
+        # decides the order in which gradients are summed.
         words, shape = self._encoder.words, self._encoder.config.chars
-        self._surfaces = WordCache(words.vocabulary, self._encoder.characters, shape.max_length)
-        self._forms = [np.array(self._surfaces.numbers(s.tokens), dtype=np.int64) for s in sentences]
+        self._cache = WordCache(words.vocabulary, self._encoder.characters, shape.max_length)
+        self._forms = [np.array(self._cache.numbers(s.tokens), dtype=np.int64) for s in sentences]
         self.sentences, self._batches, self._pool = sentences, batches, (epoch, pool)
 
     def indices(self, k: int) -> list[int]:
-        """Which sentences of the pool batch ``k`` holds, after making that pool the current one."""
+        """The sentences of batch ``k`` in its pool, which is loaded if it is not the current one."""
         epoch, at = divmod(k, self.per_epoch)
         pool, at = divmod(at, _POOL)
         if (epoch, pool) != self._pool:
@@ -91,7 +90,7 @@ class RawBatchSampler(BatchSampler):
         if world > 1 and len(chosen) >= world:
             chosen = chosen[rank::world]
         sentences = [self.sentences[i] for i in chosen]
-        inputs = gather([self._forms[i] for i in chosen], self._surfaces, self._encoder.rounding)
+        inputs = gather([self._forms[i] for i in chosen], self._cache, self._encoder.rounding)
         if self.vocabulary is not None:
             words = torch.full(inputs["mask"].shape, BOUNDARY)
             ids = np.concatenate([self.vocabulary.ids(s.tokens) for s in sentences])
@@ -101,7 +100,7 @@ class RawBatchSampler(BatchSampler):
 
 
 def _coprime(n: int, start: int) -> int:
-    """The first number from ``start`` on that has no factor in common with ``n``."""
+    """The first number from ``start`` on that is coprime with ``n``."""
     while math.gcd(start, n) != 1 and n > 1:
         start += 1
     return start

@@ -1,6 +1,6 @@
-"""Randomness as a function of names: what a step draws depends on (seed, stage, step), not on what ran.
+"""Randomness as a function of names: what a step draws depends on (seed, stage, step), not on what ran before.
 
-That is why a run that was killed and resumed ends with the very weights of one that was not.
+So a run that was killed and resumed ends with exactly the weights of one that was not.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ def number(*parts: object) -> int:
 
 
 def seed_torch(*parts: object) -> None:
-    """Seed the generators of every device at hand.
+    """Seed the generators of every device.
 
-    ``torch.manual_seed`` does that too, but on a machine without a GPU each call writes down its stack for the day
-    when there is one: two milliseconds a step, and a list that grows for as long as the process lives.
+    ``torch.manual_seed`` does that too, but on a machine without a GPU each call stores its stack for later: two
+    milliseconds per step, and a list that grows as long as the process lives.
     """
     seed = number(*parts)
     torch.default_generator.manual_seed(seed)

@@ -22,7 +22,7 @@ Backward = Callable[[Tensor], None]
 
 
 class TrainingStage:
-    """Supervised training on all samplers; methods override :meth:`loss`, :meth:`draw`, :meth:`gradients`.
+    """Supervised training on all samplers; methods override :meth:`loss`, :meth:`draw` or :meth:`gradients`.
 
     Args:
         name: names the stage in logs and checkpoints; part of what seeds its randomness.
@@ -31,8 +31,8 @@ class TrainingStage:
             the last weights are kept.
     """
 
-    # Whether what :meth:`gradients` does on the GPU depends on the batches' shapes and contents there alone, so that
-    # it may be recorded and replayed. A stage with a loss or gradients of its own has to say so itself.
+    # Whether :meth:`gradients` can be recorded and replayed: what it does on the GPU only depends on the batches there.
+    # A subclass with its own loss or gradients has to say so again.
     recordable: ClassVar[bool] = True
 
     def __init_subclass__(cls, **more: Any) -> None:
@@ -54,30 +54,30 @@ class TrainingStage:
         self.name, self.model, self.config, self.samplers, self.seed = name, model, config, dict(samplers), seed
         self.dev = [(key, sentences) for key, sentences in dev if sentences]
         self.steps_per_epoch = steps_per_epoch or max(sampler.per_epoch for sampler in self.samplers.values())
-        self.monitors: dict[str, tuple[str, Sequence[Sentence]]] = {}  # scored and logged, never selected on
+        self.monitors: dict[str, tuple[str, Sequence[Sentence]]] = {}  # scored and logged, never used for selection
         self._scored: dict[tuple[str, int], list[tuple[Sequence[int], Batch]]] = {}  # batches of what is scored
         self._check()
 
     @property
     def block(self) -> str:
-        """The part of the settings that the stage follows."""
+        """The block of settings that the stage uses."""
         return "pretrain" if self.name.startswith("pretrain") else "train"
 
     def _check(self) -> None:
-        """Refuse settings that this stage would not follow."""
+        """Refuse settings that this stage would ignore."""
         if self.config.fgm_epsilon and type(self).gradients is not TrainingStage.gradients:
-            raise self._cannot("fgm_epsilon", "its steps are of their own kind")
+            raise self._cannot("fgm_epsilon", "it computes its own gradients")
         if self.config.fgm_epsilon and not any(p.requires_grad for p in self.model.encoder.word_parameters()):
             raise self._cannot("fgm_epsilon", "word vectors are frozen")
         if self.config.mention_replacement and not any(sampler.swap for sampler in self.samplers.values()):
-            raise self._cannot("mention_replacement", "its batches are of their own kind")
+            raise self._cannot("mention_replacement", "it makes its own batches")
 
     def _cannot(self, setting: str, reason: str) -> ConfigError:
         return ConfigError(
-            f"phase '{self.name}' of this method cannot follow it: {reason}",
+            f"not supported in stage '{self.name}' of this method: {reason}",
             place=f"config.{self.block}.{setting}",
             expected="0",
-            fix=f"leave {self.block}.{setting} away",
+            fix=f"omit {self.block}.{setting}",
         )
 
     def draw(self, step: int, rank: int, world: int) -> dict[str, Batch]:
@@ -107,20 +107,20 @@ class TrainingStage:
         scores = [self._f1(key, gold) for key, gold in self.dev]
         return sum(scores) / len(scores)
 
-    def told(self, score: float | None) -> dict[str, float | None]:
-        """What :meth:`validate` gave, as it stands in the log."""
+    def log_values(self, score: float | None) -> dict[str, float | None]:
+        """The result of :meth:`validate` as log entries."""
         return {"dev_f1": score}
 
     def note(self, best: float) -> str:
-        """The best score so far, as people read it."""
+        """The best score so far, for the progress bar."""
         return f"best dev F1 {100 * best:.2f}"
 
-    def watch(self) -> dict[str, float]:
-        """F1 on what is looked at after every epoch without having a say."""
+    def score_monitors(self) -> dict[str, float]:
+        """F1 on the monitors, which do not influence training."""
         return {name: self._f1(key, gold) for name, (key, gold) in self.monitors.items()}
 
     def _f1(self, key: str, gold: Sequence[Sentence]) -> float:
-        """The batches are kept from epoch to epoch, for to make them takes as long as to tag them."""
+        """Batches are cached: building them costs as much as tagging."""
         at = (key, id(gold))
         if at not in self._scored:
             self._scored[at] = list(self.model.batches(key, gold, self.config.eval_batch_size))
