@@ -134,6 +134,21 @@ def test_a_broken_support(run: Run) -> None:
         run.tagger()
 
 
+def test_a_folder_of_an_earlier_version(run: Run) -> None:
+    """It holds settings of its own kind in place of the options."""
+    gold, pred = run.predictions()
+    path = run.folder / "support.json"
+    body = json.loads(path.read_text())
+    options = body.pop("options")
+    rule = {"kind": options["rule"], "rate": options["adapt_lr"], "clip": options["clip"], "decay": 0.0}
+    settings = {"neighbours": 2, "pooling": "cls", "centre": False, "rule": rule, "memory": 4.0, "precision": "fp32"}
+    path.write_text(json.dumps({"settings": settings, "own_table": body["own_table"], "sentences": body["sentences"]}))
+    tagger = run.tagger()
+    assert tagger.adapter is not None
+    assert tagger.adapter.measures() == {"rate": 0.03}
+    assert tagger.adapt_sentences(gold) == pred
+
+
 def test_one_pretraining_serves_several_targets(
     source: Corpus, target: Corpus, settings: dict[str, Any], tmp_path: Path
 ) -> None:
