@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nershift.encoders.build import make_encoder
 
 from nershift import Tagger
 from nershift.config import EncoderConfig
 from nershift.data.labels import LabelSpace
-from nershift.data.spans import Sentence
+from nershift.data.spans import Sentence, Span
+from nershift.encoders.base import make_encoder
 from nershift.errors import CheckpointError
 from nershift.heads.base import make_head
 from nershift.methods.adapter import ADAPTERS, Neighbour, SentenceAdapter, load_adapter, register
@@ -29,7 +29,7 @@ class Parrot(SentenceAdapter):
         self.label = label
 
     def predict(self, model: TaggingModel, key: str, sentences: Sequence[Sentence]) -> list[Sentence]:
-        return [Sentence.of(s.tokens, [(0, 1, self.label)]) for s in sentences]
+        return [s.with_spans([Span(0, 1, self.label, 0.5)]) for s in sentences]
 
     def neighbours(self, model: TaggingModel, sentences: Sequence[Sentence]) -> list[list[Neighbour]]:
         return [[Neighbour(s, 1.0)] for s in sentences]
@@ -50,9 +50,9 @@ class Parrot(SentenceAdapter):
 
 
 @pytest.fixture
-def parrot(monkeypatch: pytest.MonkeyPatch) -> Iterator[Parrot]:
-    monkeypatch.setattr(ADAPTERS, "_parts", dict(ADAPTERS._parts))
+def parrot() -> Iterator[Parrot]:
     yield register("parrot")(Parrot)("place")
+    del ADAPTERS._parts["parrot"]
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_a_tagger_keeps_an_adapter_of_any_kind(parrot: Parrot, model: TaggingMod
 @pytest.mark.parametrize(
     "text", ["{}", '{"kind": "parot"}', "[1]", "no JSON", '{"kind": "metacross", "options": {"a": 1}}']
 )
-def test_a_broken_file_is_named(parrot: Parrot, tmp_path: Path, text: str) -> None:
+def test_a_broken_file_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "support.json").write_text(text)
     with pytest.raises(CheckpointError, match="missing or wrong") as error:
         load_adapter(tmp_path)
