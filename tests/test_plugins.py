@@ -93,6 +93,45 @@ class HashedEncoder(Encoder):
     def forward(self, buckets, mask):
         return self.table(buckets) * mask[..., None]
 '''
+WORDS = '''
+"""Every token is an entity of the first type, or none is: a head with one weight."""
+
+import numpy as np
+import torch
+from torch import nn
+
+from nershift.data.spans import Span
+from nershift.heads.base import Head, register
+
+
+@register("coin")
+class Coin(Head):
+    def __init__(self, types, size):
+        super().__init__(types)
+        self.weight = nn.Parameter(torch.zeros(size))
+
+    @classmethod
+    def new(cls, space, size, settings):
+        return cls(space.types, size)
+
+    def targets(self, sentence):
+        inside = np.zeros(len(sentence), dtype=np.float32)
+        for span in sentence.spans:
+            inside[span.start : span.end] = 1
+        return inside
+
+    def loss(self, states, mask, targets):
+        chances = nn.functional.binary_cross_entropy_with_logits(states @ self.weight, targets, reduction="none")
+        return chances.masked_fill(~mask, 0).sum(1)
+
+    def predict(self, states, mask):
+        hits = (states @ self.weight > 0) & mask
+        return [[Span(i, i + 1, self.types[0]) for i in row.nonzero()[:, 0].tolist()] for row in hits]
+
+    def confidences(self, states, mask, spans):
+        chances = torch.sigmoid(states @ self.weight / self.temperature)
+        return [[float(row[span.start]) for span in mine] for row, mine in zip(chances, spans, strict=True)]
+'''
 CALLS = """
 import json, sys
 from nershift.cli import app
@@ -174,3 +213,21 @@ def test_an_encoder(make_corpus: Callable[..., Corpus], package: Callable[..., P
     assert (described["kind"], described["config"]["options"]) == ("hashed", {"size": 12})
     assert json.loads((tmp_path / "run" / "metrics.json").read_text())["test"]["f1"] > 0.5
     assert "zolpirex" in out
+
+
+def test_a_head(
+    make_corpus: Callable[..., Corpus], tiny: dict[str, Any], package: Callable[..., Path], tmp_path: Path
+) -> None:
+    for name in ("news", "clinic"):
+        write_corpus(tmp_path / name, make_corpus(name, 12, 4, 4), "jsonl")
+    tiny["train"]["epochs"] = 1
+    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(tiny | {"head": {"kind": "coin"}}))
+    (tmp_path / "text.txt").write_text("Ada flew to Leeds .\n")
+    nershift(
+        package("coins", WORDS, heads="coin = coins:Coin"),
+        ["transfer", "--method", "finetune", "--source", tmp_path / "news", "--target", tmp_path / "clinic",
+         "--out", tmp_path / "run", "--config", tmp_path / "tiny.yaml", "--quiet"],
+        ["predict", "--model", tmp_path / "run", tmp_path / "text.txt", "--out", tmp_path / "tagged.jsonl"],
+    )  # fmt: skip
+    assert json.loads((tmp_path / "run" / "model.json").read_text())["heads"]["target"]["kind"] == "coin"
+    assert (tmp_path / "tagged.jsonl").exists()

@@ -144,7 +144,7 @@ class HeadConfig:
         old_values={"new": False, "carried": True},
     )
     same: dict[str, str] = setting(dict, "Target type: source type, of types that mean the same under other names.")
-    options: dict[str, Any] = setting(dict, "Settings of the head itself, such as max_width of the span head.")
+    options: dict[str, Any] = setting(dict, "Settings that only this kind of head has.")
 
 
 @dataclass(frozen=True)

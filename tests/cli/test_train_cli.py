@@ -116,6 +116,20 @@ def test_train_shows_and_writes_a_run(cli: Cli, files: Path, tmp_path: Path) -> 
     assert Run.open(tmp_path / "r").metrics["labelled"] == 12
 
 
+def test_types_that_mean_the_same_are_named_on_the_command_line(cli: Cli, files: Path, tmp_path: Path) -> None:
+    run = ("transfer", "--method", "finetune", "--source", files / "news", "--target", files / "clinic", "--out")
+    run = (*run, tmp_path / "r", "--config", files / "c.yaml", "--quiet", "--set", "train.epochs=2")
+    done = cli(*run, "--same", "drug=place")
+    assert done.code == 0, done.err
+    (note,) = Run.open(tmp_path / "r").metrics["remarks"]
+    assert note == "The target head kept the source's rows for drug (place), person, place."
+    assert note in " ".join(done.out.split())
+    for wrong, message in (("drug", "TARGET_TYPE=SOURCE_TYPE"), ("drugg=place", "did you mean 'drug'")):
+        refused = cli(*run, "--same", wrong, "--overwrite")
+        assert refused.code == 1
+        assert message in refused.err
+
+
 def test_transfer_pretrain_adapt(cli: Cli, files: Path, tmp_path: Path) -> None:
     common = ("--config", files / "c.yaml", "--quiet", "--set", "train.epochs=2")
     source, target = ("--source", files / "news"), ("--target", files / "clinic")

@@ -12,7 +12,7 @@ from rich.console import Console
 from nershift.config import merge, parse_settings, read_yaml
 from nershift.data.corpus import Corpus
 from nershift.data.spans import Sentence
-from nershift.errors import SetupError
+from nershift.errors import ConfigError, SetupError
 
 Source = Annotated[
     list[str] | None,
@@ -37,6 +37,10 @@ ConfigFile = Annotated[Path | None, typer.Option("--config", help="A YAML file o
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="One setting, e.g. train.epochs=20; may be repeated.")
 ]
+Same = Annotated[
+    list[str] | None,
+    typer.Option("--same", help="TARGET_TYPE=SOURCE_TYPE: types that mean the same. Several by commas or repeated."),
+]
 Out = Annotated[
     Path,
     typer.Option("--out", file_okay=False, help="The folder to write; an interrupted run in it is resumed."),
@@ -54,8 +58,16 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def settings(config: Path | None, pairs: Sequence[str] | None) -> dict[str, Any]:
-    return merge(read_yaml(config) if config else {}, parse_settings(pairs or ()))
+def settings(config: Path | None, pairs: Sequence[str] | None, same: Sequence[str] | None = None) -> dict[str, Any]:
+    """What --config, --set and --same say, later ones over earlier ones."""
+    values = merge(read_yaml(config) if config else {}, parse_settings(pairs or ()))
+    types = {}
+    for pair in (p for listed in same or () for p in listed.split(",")):
+        target, equals, source = pair.partition("=")
+        if not (target and equals and source):
+            raise ConfigError(f"found '{pair}'", place="--same", expected="TARGET_TYPE=SOURCE_TYPE, e.g. person=PER")
+        types[target] = source
+    return merge(values, {"head": {"same": types}}) if types else values
 
 
 def corpora(

@@ -22,6 +22,7 @@ def train(
     seed: o.Seed = None,
     config: o.ConfigFile = None,
     set_: o.Settings = None,
+    same: o.Same = None,
     hold_out: o.HoldOut = 0.1,
     nested: o.Nested = False,
     overwrite: o.Overwrite = False,
@@ -39,7 +40,7 @@ def train(
         shots=shots,
         ratio=ratio,
         seed=seed,
-        config=o.settings(config, set_),
+        config=o.settings(config, set_, same),
         overwrite=overwrite,
         quiet=quiet,
     )
@@ -84,6 +85,7 @@ def adapt(
     seed: o.Seed = None,
     config: o.ConfigFile = None,
     set_: o.Settings = None,
+    same: o.Same = None,
     hold_out: o.HoldOut = 0.1,
     nested: o.Nested = False,
     overwrite: o.Overwrite = False,
@@ -99,7 +101,7 @@ def adapt(
         shots=shots,
         ratio=ratio,
         seed=seed,
-        config=o.settings(config, set_),
+        config=o.settings(config, set_, same),
         overwrite=overwrite,
         quiet=quiet,
     )

@@ -61,6 +61,7 @@ class Head(nn.Module, ABC):
     Settings: ClassVar[type] = NoSettings  # a dataclass: what `head.options` may hold
     retired: ClassVar[tuple[str, ...]] = ()  # parts of earlier versions: their saved weights are skipped
     learns_rows: ClassVar[bool] = True  # False: its rows are computed from labelled sentences
+    overlap_settings: ClassVar[str] = ""  # what a user sets to have it predict entities that overlap
     exportable: ClassVar[bool] = False  # can it run without torch? See `tagger/onnx`.
     overlapping: bool = False  # may the entities that it predicts overlap?
     cuda_graph_safe: bool = False  # does its loss run on the GPU alone, without looking at a value there?
@@ -147,6 +148,11 @@ class Head(nn.Module, ABC):
     def out_of_reach(self, sentences: Sequence[Sentence]) -> str:
         """Which gold entities the head can never predict, as a sentence for people; empty if there are none."""
         return ""
+
+
+def how_to_overlap() -> str:
+    """What to do about entities that overlap, for messages."""
+    return " or ".join(head.overlap_settings for head in HEADS.values() if head.overlap_settings)
 
 
 def make_head(kind: str, space: LabelSpace, size: int, settings: Mapping[str, Any] | None = None) -> Head:

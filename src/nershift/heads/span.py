@@ -43,6 +43,7 @@ class SpanHead(Head):
     """
 
     Settings = SpanSettings
+    overlap_settings = "--set head.kind=span --set head.options.overlapping=true"
     cuda_graph_safe = True
 
     def __init__(self, types: Sequence[str], size: int, settings: SpanSettings) -> None:

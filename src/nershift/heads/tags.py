@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from nershift.data.labels import LabelSpace, split_tag
 from nershift.data.spans import Sentence, Span
 from nershift.errors import DataError
-from nershift.heads.base import Head, Targets
+from nershift.heads.base import Head, Targets, how_to_overlap
 
 
 class TagHead(Head):
@@ -41,7 +41,7 @@ class TagHead(Head):
                 f"a head of kind '{self.kind}' cannot learn entities that overlap",
                 place=sentence.place,
                 expected="flat entities",
-                fix="--set head.kind=span --set head.options.overlapping=true",
+                fix=how_to_overlap(),
             )
         return np.array(self.space.encode(sentence.spans, len(sentence), sentence.place), dtype=np.int64)
 

@@ -14,7 +14,7 @@ from nershift.data.labels import LabelSpace
 from nershift.data.spans import Sentence, in_parts
 from nershift.encoders.base import ENCODERS, make_encoder
 from nershift.errors import ConfigError, SetupError
-from nershift.heads.base import HEADS, Head, make_head
+from nershift.heads.base import HEADS, Head, how_to_overlap, make_head
 from nershift.heads.initialise import start_from_best
 from nershift.methods.adapter import SentenceAdapter
 from nershift.model import TaggingModel
@@ -128,7 +128,7 @@ class Method:
                 f"entities overlap in {', '.join(nested)}, which head '{self.config.head.kind}' cannot learn",
                 place="config.head.kind",
                 expected="a head for overlapping entities",
-                fix="--set head.kind=span --set head.options.overlapping=true, or read the corpus without --nested",
+                fix=f"{how_to_overlap()}, or read the corpus without --nested",
             )
 
     def _check_labels(self) -> None:
