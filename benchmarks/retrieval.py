@@ -21,7 +21,7 @@ import torch
 from common import Row, report, time_rivals
 from torch import Tensor
 
-from nershift.sampling.retrieval import top_k, unit
+from nershift.methods.metacross.retrieval import top_k, unit
 
 K = 2
 

@@ -25,8 +25,8 @@ from nershift.evaluation.metrics import score, token_scores
 from nershift.evaluation.predictions import read_predictions, write_predictions
 from nershift.reports import html, markdown, text
 from nershift.reports.model import RunReport
-from nershift.sampling.mention_replacement import swapped
 from nershift.tagger.ensemble import vote
+from nershift.training.mention_replacement import replace_mentions
 
 LEEDS = Sentence.of(["the", "University", "of", "Leeds", "won"], [(1, 4, "ORG"), (3, 4, "LOC")], nested=True)
 
@@ -102,14 +102,14 @@ def test_layers_are_flat_and_have_every_span(sentence: Sentence) -> None:
 @given(nested(token_sentences()), st.integers(0, 99))
 def test_replaced_mentions_keep_every_entity(sentence: Sentence, seed: int) -> None:
     words = {s.label: [("x",), ("y", "z", "q")] for s in sentence.spans}
-    made = swapped(sentence, words, 0.7, Random(seed))
+    made = replace_mentions(sentence, words, 0.7, Random(seed))
     assert sorted(s.label for s in made.spans) == sorted(s.label for s in sentence.spans)
     inside = {(a.label, b.label) for a in sentence.spans for b in sentence.spans if a.start <= b.start < b.end <= a.end}
     assert inside <= {(a.label, b.label) for a in made.spans for b in made.spans if a.start <= b.start < b.end <= a.end}
 
 
 def test_an_outer_entity_grows_with_the_inner_one() -> None:
-    made = swapped(LEEDS, {"LOC": [("New", "York")], "ORG": [("IBM",)]}, 1.0, Random(0))
+    made = replace_mentions(LEEDS, {"LOC": [("New", "York")], "ORG": [("IBM",)]}, 1.0, Random(0))
     assert made.tokens == ("the", "University", "of", "New", "York", "won")
     assert made.spans == (Span(1, 5, "ORG"), Span(3, 5, "LOC"))
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn.functional import normalize
 
 from nershift.data.corpus import Corpus
 from nershift.data.raw import RawText
@@ -19,7 +20,6 @@ from nershift.labelling import choose as module
 from nershift.labelling.choose import choose, spread
 from nershift.labelling.uncertainty import uncertainties
 from nershift.run import transfer
-from nershift.sampling.retrieval import unit
 from nershift.tagger.tagger import Tagger
 
 MakeCorpus = Callable[..., Corpus]
@@ -41,14 +41,14 @@ def plainly(vectors: torch.Tensor, weights: torch.Tensor, count: int, known: tor
 @given(st.integers(0, 10**6), st.integers(0, 3), st.sampled_from([0.0, 0.5, 1.0]))
 def test_greedy_choice_against_a_plain_one(seed: int, known: int, power: float) -> None:
     torch.manual_seed(seed)
-    vectors, others, weights = unit(torch.randn(12, 4)), unit(torch.randn(known, 4)), torch.rand(12)
+    vectors, others, weights = normalize(torch.randn(12, 4)), normalize(torch.randn(known, 4)), torch.rand(12)
     rows, distances = spread(vectors, weights, 5, others, power)
     assert rows == plainly(vectors, weights, 5, others, power)
     assert all(0 <= d <= 1 for d in distances)
 
 
 def test_ties_and_twins() -> None:
-    same = unit(torch.ones(3, 2))
+    same = normalize(torch.ones(3, 2))
     assert spread(same, torch.ones(3), 3, same[:0])[0] == [0, 1, 2]
     assert spread(same, torch.tensor([0.1, 0.3, 0.2]), 2, same[:0], 0.0)[0] == [1, 2]
 
@@ -79,14 +79,14 @@ def test_what_is_chosen(tagger: Tagger, make_corpus: MakeCorpus) -> None:
     known = uncertainties(tagger.model, tagger.key, pool)
     for c in made.chosen:
         assert pool[c.position].tokens == c.sentence.tokens
-        assert c.doubt == pytest.approx(float(known[c.position]), abs=1e-5)
+        assert c.uncertainty == pytest.approx(float(known[c.position]), abs=1e-5)
         assert all(s.score is not None for s in c.sentence.spans)
-    assert made.chosen[0].doubt == pytest.approx(float(known.max()), abs=1e-5)  # nothing is near the first one
+    assert made.chosen[0].uncertainty == pytest.approx(float(known.max()), abs=1e-5)  # nothing is near the first one
 
 
-def test_doubt_alone(tagger: Tagger, make_corpus: MakeCorpus) -> None:
+def test_uncertainty_alone(tagger: Tagger, make_corpus: MakeCorpus) -> None:
     made = choose(tagger, make_corpus("news", train=60, seed=1).train, 8, diversity=0)
-    found = [c.doubt for c in made.chosen]
+    found = [c.uncertainty for c in made.chosen]
     assert found == sorted(found, reverse=True)
 
 

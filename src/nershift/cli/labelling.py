@@ -107,7 +107,9 @@ def next_(
     diversity: Annotated[
         float | None,
         typer.Option(
-            "--diversity", min=0.0, help="Weight of being unlike what is labelled or chosen; 0: doubt alone decides."
+            "--diversity",
+            min=0.0,
+            help="Weight of being unlike what is labelled or chosen; 0: only uncertainty counts.",
         ),
     ] = None,
     to: Annotated[str | None, typer.Option("--to", help=f"Format: {', '.join(writable())}.")] = None,
@@ -135,7 +137,7 @@ def _rows(choice: Choice) -> dict[str, object]:
         {
             "position": c.position,
             "place": c.sentence.place,
-            "doubt": round(c.doubt, 6),
+            "uncertainty": round(c.uncertainty, 6),
             "distance": round(c.distance, 6),
             "tokens": list(c.sentence.tokens),
             "entities": [[s.start, s.end, s.label, s.score] for s in c.sentence.spans],
@@ -151,10 +153,10 @@ def _show(choice: Choice, out: Path) -> None:
     from nershift.reports.text import coloured
 
     table = Table(box=None, header_style="bold")
-    for column in ("doubt", "distance", "sentence, with the tagger's entities"):
+    for column in ("uncertainty", "distance", "sentence, with the tagger's entities"):
         table.add_column(column, justify="left" if column.startswith("sentence") else "right")
     for c in choice.chosen[:_SHOWN]:
-        table.add_row(f"{c.doubt:.3f}", f"{c.distance:.3f}", coloured(c.sentence))
+        table.add_row(f"{c.uncertainty:.3f}", f"{c.distance:.3f}", coloured(c.sentence))
     console = Console()
     console.print(table)
     more = len(choice.chosen) - _SHOWN

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from nershift.data.spans import Sentence
 from nershift.errors import ConfigError, SetupError
 from nershift.labelling.uncertainty import mean_states, uncertainties
-from nershift.sampling.retrieval import unit
 from nershift.tagger.tagger import Tagger
 
 DIVERSITY = 1.0  # default exponent of the distance
 CHUNK = 4096  # sentences of the pool in memory at once
-CANDIDATES = 20  # considered for each sentence to choose: those of highest doubt
+CANDIDATES = 20  # considered for each sentence to choose: those of highest uncertainty
 _FEWEST_CANDIDATES = 2000
 _WORD_FORMS = 200_000  # distinct ones that the encoder keeps between chunks
 
@@ -32,7 +32,7 @@ class Chosen:
 
     sentence: Sentence
     position: int  # in the pool
-    doubt: float
+    uncertainty: float
     distance: float
 
 
@@ -54,7 +54,7 @@ def choose(
     diversity: float = DIVERSITY,
     batch_size: int = 128,
 ) -> Choice:
-    """Choose ``count`` sentences of ``pool`` to label, one after the other, by doubt × distance^diversity.
+    """Choose ``count`` sentences of ``pool`` to label, one after the other, by uncertainty × distance^diversity.
 
     Doubt is :func:`~nershift.labelling.uncertainty.uncertainties`; distance is
     that between mean encoder states, to the nearest sentence that is labelled or was chosen before. The same tagger
@@ -63,7 +63,7 @@ def choose(
     Args:
         pool: sentences; labels they may have are ignored.
         labelled: sentences with labels: never chosen, and the choice keeps its distance from them.
-        diversity: exponent of the distance; 0 for doubt alone.
+        diversity: exponent of the distance; 0 for uncertainty alone.
 
     Raises:
         SetupError: the pool has fewer than ``count`` different sentences that are not labelled yet.
@@ -74,7 +74,7 @@ def choose(
             place="--diversity" if diversity < 0 else "--count",
             expected="0 or more" if diversity < 0 else "1 or more",
         )
-    positions, doubt, left_out = _survey(tagger, pool, labelled, batch_size)
+    positions, uncertainty, left_out = _survey(tagger, pool, labelled, batch_size)
     if count > len(positions):
         raise SetupError(
             f"{count} sentences were asked of {len(positions)} that can be chosen",
@@ -82,16 +82,16 @@ def choose(
             fix="ask for fewer, or give more text",
         )
     most = max(_FEWEST_CANDIDATES, CANDIDATES * count)
-    kept = doubt.sort(descending=True, stable=True).indices[:most].sort().values
-    doubt = doubt[kept]
+    kept = uncertainty.sort(descending=True, stable=True).indices[:most].sort().values
+    uncertainty = uncertainty[kept]
     candidates = [pool[positions[i]] for i in kept.tolist()]
     vectors = mean_states(tagger.model, tagger.key, candidates, batch_size)
     centre = vectors.mean(0)
-    known = unit(mean_states(tagger.model, tagger.key, labelled, batch_size), centre)
-    picked, distances = spread(unit(vectors, centre), doubt, count, known, diversity)
+    known = normalize(mean_states(tagger.model, tagger.key, labelled, batch_size) - centre, dim=-1)
+    picked, distances = spread(normalize(vectors - centre, dim=-1), uncertainty, count, known, diversity)
     tagged = tagger.tag_sentences([candidates[i] for i in picked], batch_size)
     chosen = (
-        Chosen(sentence, positions[int(kept[i])], float(doubt[i]), distance)
+        Chosen(sentence, positions[int(kept[i])], float(uncertainty[i]), distance)
         for sentence, i, distance in zip(tagged, picked, distances, strict=True)
     )
     return Choice(tuple(chosen), len(pool), left_out)
@@ -112,7 +112,7 @@ def spread(
         Rows in the order of choice, and their distances at that time.
 
     Example:
-        >>> points = unit(torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]))
+        >>> points = normalize(torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]))
         >>> spread(points, torch.tensor([1.0, 0.9, 0.5]), 2, points[:0])[0]
         [0, 2]
     """

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nershift.data.spans import Sentence
 from nershift.errors import SetupError
 from nershift.model import Batch, TaggingModel
-from nershift.sampling.mention_replacement import entities_by_type, swapped
+from nershift.training.mention_replacement import mentions_by_type, replace_mentions
 from nershift.training.seeding import generator
 
 _POOL = 50  # batches whose sentences are sorted by length together
@@ -46,7 +46,7 @@ class BatchSampler:
         self._targets = [model.head(key).targets(s) for s in self.sentences] if labelled else None
         self.per_epoch = -(-len(self.sentences) // batch_size)
         self._epoch, self._order = -1, list[list[int]]()
-        self._entities = entities_by_type(self.sentences) if swap else {}
+        self._entities = mentions_by_type(self.sentences) if swap else {}
 
     def indices(self, k: int) -> list[int]:
         """Which sentences batch ``k`` holds."""
@@ -89,7 +89,7 @@ class BatchSampler:
     def _swapped(self, chosen: Sequence[int], k: int) -> Batch:
         """Of each sentence what is drawn for it in batch ``k``, whoever computes it."""
         made = [
-            swapped(self.sentences[i], self._entities, self.swap, generator(self.seed, "swap", self.key, k, i))
+            replace_mentions(self.sentences[i], self._entities, self.swap, generator(self.seed, "swap", self.key, k, i))
             for i in chosen
         ]
         prepared = [self.model.encoder.prepare(s.tokens) for s in made]

@@ -15,9 +15,9 @@ from nershift.errors import CheckpointError
 from nershift.methods.adapter import Neighbour, SentenceAdapter, register
 from nershift.methods.metacross.adaptation import Adaptation
 from nershift.methods.metacross.options import MetaCrossOptions
+from nershift.methods.metacross.retrieval import distinct, top_k, unit
 from nershift.methods.metacross.sentence_vectors import SentenceVectors
 from nershift.model import TaggingModel
-from nershift.sampling.retrieval import distinct, top_k, unit
 from nershift.storage import load_tensors, save_tensors
 
 _TENSORS, _ENCODER = "support.safetensors", "support-encoder"

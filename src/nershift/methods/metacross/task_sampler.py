@@ -12,10 +12,10 @@ from nershift.encoders.transformer import TransformerEncoder
 from nershift.errors import ConfigError
 from nershift.methods.metacross.batched_adaptation.layout import windows
 from nershift.methods.metacross.options import MetaCrossOptions
+from nershift.methods.metacross.retrieval import distinct
 from nershift.methods.metacross.support import SupportIndex
 from nershift.methods.metacross.token_classifier import transformer_of
 from nershift.model import Batch, TaggingModel
-from nershift.sampling.retrieval import distinct
 from nershift.text.subwords import Pieces
 from nershift.training.sampler import BatchSampler
 from nershift.training.seeding import generator

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nershift.errors import SetupError
-from nershift.sampling.retrieval import distinct, top_k, unit
+from nershift.methods.metacross.retrieval import distinct, top_k, unit
 
 
 def by_sorting(queries: torch.Tensor, keys: torch.Tensor, k: int, banned: torch.Tensor | None) -> torch.Tensor:
@@ -93,7 +93,7 @@ def test_memory_does_not_grow_with_the_index() -> None:
 
 _LARGE = """
 import resource, torch
-from nershift.sampling.retrieval import top_k, unit
+from nershift.methods.metacross.retrieval import top_k, unit
 torch.set_num_threads(1)
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 keys, queries = unit(torch.randn(400_000, 16)), unit(torch.randn(400, 16))

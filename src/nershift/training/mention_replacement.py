@@ -11,7 +11,7 @@ from nershift.data.spans import Sentence, Span
 Words = tuple[str, ...]
 
 
-def entities_by_type(sentences: Iterable[Sentence]) -> dict[str, list[Words]]:
+def mentions_by_type(sentences: Iterable[Sentence]) -> dict[str, list[Words]]:
     """The words of all entities, repeated as often as they occur."""
     entities = defaultdict[str, list[Words]](list)
     for sentence in sentences:
@@ -20,18 +20,20 @@ def entities_by_type(sentences: Iterable[Sentence]) -> dict[str, list[Words]]:
     return dict(entities)
 
 
-def swapped(sentence: Sentence, entities: Mapping[str, Sequence[Words]], share: float, rng: Random) -> Sentence:
-    """The sentence with about ``share`` of its entities replaced by random ``entities`` of their type.
+def replace_mentions(
+    sentence: Sentence, mentions: Mapping[str, Sequence[Words]], share: float, rng: Random
+) -> Sentence:
+    """The sentence with about ``share`` of its entities replaced by random ``mentions`` of their type.
 
     Example:
         >>> s = Sentence.of("Ada left London".split(), [(0, 1, "PER"), (2, 3, "LOC")])
-        >>> swapped(s, {"LOC": [("New", "York")]}, 1.0, Random(0)).tokens
+        >>> replace_mentions(s, {"LOC": [("New", "York")]}, 1.0, Random(0)).tokens
         ('Ada', 'left', 'New', 'York')
     """
 
     def words(span: Span) -> Words:
-        if rng.random() < share and span.label in entities:
-            return rng.choice(entities[span.label])
+        if rng.random() < share and span.label in mentions:
+            return rng.choice(mentions[span.label])
         return sentence.tokens[span.start : span.end]
 
     return sentence.with_entities(words)
