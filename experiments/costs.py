@@ -17,24 +17,19 @@ from statistics import median
 from experiments.cells import Cell, open_result
 from nershift.config import Config, TrainConfig
 from nershift.data.catalog import catalog
-from nershift.encoders.concat import AND
+from nershift.encoders.base import ENCODERS
+from nershift.encoders.base import Cost as EncoderCost
 from nershift.errors import ConfigError
 
 _UNKNOWN = 5000  # sentences of a corpus whose size the catalogue does not say
 _HELD_OUT = 0.1
 _AT_ONCE = 16  # runs at once behind results that do not say how many there were
-# Shared seconds a batch of 32 sentences, forward and backward, on an H200 with sixteen runs at once: the first from
-# finished tables, the second from parameter counts, until finished results say better.
-_BATCH = {"recurrent": 7e-4, "transformer": 5e-3}
 _EVALUATED = 0.5  # of a batch of the same size that is only decoded
 _START = 0.25  # reading files, building and saving a model
 # Passes over a batch, where one is not what a step does.
 _PASSES = {"metaner": 1.3, "metacross": 5.0}
 _SECOND_ORDER = 2.8
-# GiB of the GPU's memory that a run may hold, recorded steps included, by its encoder: for weights and moments, and
-# for each sentence of a batch; there the walks of a label-aware head add to it, by a hundred units of a label.
-_GIB = {"recurrent": (2.0, 0.08), "transformer": (4.0, 0.25)}
-_GIB_WALKS = 0.15
+_GIB_WALKS = 0.15  # of GPU memory that the walks of a label-aware head add per sentence and 100 units of a label
 _GIB_META = 20.0  # meta-learning with a transformer
 
 
@@ -110,10 +105,10 @@ def estimate(cell: Cell, *, pretrain: bool = False) -> Cost:
     cost = Cost(0, _START)
     for work in chosen:
         if work is not None and any(work.samplers):
-            cost += _phase_cost(work, config.encoder.kind)
+            cost += _phase_cost(work, _encoder(config))
     if not pretrain:
         adapted = 20.0 if cell.method == "metacross" else 1.0  # a step of its own for every test sentence
-        cost += Cost(0, adapted * _decoding(_size(cell.target, "test"), config.train, config.encoder.kind))
+        cost += Cost(0, adapted * _decoding(_size(cell.target, "test"), config.train, _encoder(config)))
     return cost
 
 
@@ -125,11 +120,11 @@ def gpu_memory(cell: Cell, *, pretrain: bool = False) -> float:
     stages = [config.pretrain] if pretrain else [config.train]
     if cell.pretraining is None and cell.sources:
         stages.append(config.pretrain)
-    weights, sentence = _GIB[config.encoder.kind]
+    encoder = _encoder(config)
+    sentence = encoder.gib_per_sentence
     if config.head.kind == "label-aware":
         sentence += _GIB_WALKS * config.options["label_size"] / 100
-    encoders = config.encoder.transformer.name.count(AND) + 1
-    return encoders * (weights + sentence * max(stage.batch_size for stage in stages))
+    return encoder.parts * (encoder.gib + sentence * max(stage.batch_size for stage in stages))
 
 
 def _config(cell: Cell) -> Config:
@@ -143,7 +138,11 @@ def _resolved(method: str, config: str) -> Config:
     return resolve(method, json.loads(config))
 
 
-def _phase_cost(work: _Work, kind: str) -> Cost:
+def _encoder(config: Config) -> EncoderCost:
+    return ENCODERS[config.encoder.kind].cost(config.encoder)
+
+
+def _phase_cost(work: _Work, encoder: EncoderCost) -> Cost:
     config = work.config
     counts = [-(-n // config.batch_size) for n in work.samplers if n]
     steps = config.epochs * work.steps(counts)
@@ -154,14 +153,14 @@ def _phase_cost(work: _Work, kind: str) -> Cost:
     if config.fgm_epsilon:
         batches *= 2
     # A recurrent layer waits for its own steps whatever the batch holds; a transformer's work grows with it.
-    grows = config.batch_size / 32 if kind == "transformer" else 1.0
-    seconds = batches * grows * _BATCH[kind] + epochs * _decoding(work.dev, config, kind)
+    grows = 1.0 if encoder.sequential else config.batch_size / 32
+    seconds = batches * grows * encoder.seconds + epochs * _decoding(work.dev, config, encoder)
     return Cost(config.model_soup * steps, config.model_soup * seconds)
 
 
-def _decoding(sentences: int, config: TrainConfig, kind: str) -> float:
-    grows = config.eval_batch_size / 32 if kind == "transformer" else 2.0
-    return _EVALUATED * grows * _BATCH[kind] * -(-sentences // config.eval_batch_size)
+def _decoding(sentences: int, config: TrainConfig, encoder: EncoderCost) -> float:
+    grows = 2.0 if encoder.sequential else config.eval_batch_size / 32
+    return _EVALUATED * grows * encoder.seconds * -(-sentences // config.eval_batch_size)
 
 
 def _phases(cell: Cell, config: Config) -> tuple[_Work | None, _Work | None]:

@@ -84,7 +84,8 @@ class RecurrentEncoder(Encoder):
 
     def contextualise(self, x: Tensor, lengths: Tensor) -> Tensor:
         """Recurrent states ``[B, L, size]`` of input features ``[B, L, F]``; zero under padding."""
-        return self.dropout(bidirectional(self.recurrent, x, lengths))
+        states = [bidirectional(layer, x, lengths) for layer in self.layers()]
+        return self.dropout(torch.cat(states, -1) if len(states) > 1 else states[0])
 
     def forward(self, **inputs: Tensor) -> Tensor:
         x = self.embed(inputs["rows"], inputs["chars"], inputs["where"])

@@ -79,6 +79,10 @@ class SubwordTable(nn.Module):
         vectors = self.table[pieces.clamp(min=0)].float() * real  # [U, P, size]
         return vectors.sum(-2) / real.sum(-2).clamp(min=1)
 
+    def vectors(self) -> Tensor:
+        """The vectors of all words added so far, ``[rows, size]``."""
+        return self(torch.arange(len(self.vocabulary), device=self.table.device))
+
     def _catch_up(self) -> None:
         """Copy the sub-words of new words to the device."""
         new = self.vocabulary.pieces[len(self._pieces) :]

@@ -74,6 +74,10 @@ class WordTable(nn.Module):
             out = torch.where((rows >= self.trained)[..., None], frozen, out)
         return out
 
+    def vectors(self) -> Tensor:
+        """The vectors of all known words, ``[rows, size]``."""
+        return torch.cat([self.weight, self.reserve])
+
     @torch.no_grad()
     def learn(self, words: Iterable[str]) -> None:
         """Give words of new training text trained rows, from their frozen vectors or at random."""

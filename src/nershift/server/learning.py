@@ -17,7 +17,6 @@ from nershift.config import TrainConfig
 from nershift.data.label_mapping import LabelMapping
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Sentence
-from nershift.encoders.transformer import TransformerEncoder
 from nershift.evaluation.metrics import score
 from nershift.heads.base import Head, make_head
 from nershift.methods.base import TARGET, move_to
@@ -33,9 +32,9 @@ from nershift.training.stage import TrainingStage
 
 SEED = 1
 FOLDS = 5
-_RECURRENT = TrainConfig(lr=3e-3, batch_size=8, schedule="linear")
-_TRANSFORMER = TrainConfig(optimizer="adamw", lr=1e-3, encoder_lr=5e-5, batch_size=8, schedule="linear", warmup=0.1)
-_STEPS = {"recurrent": (120, 600), "transformer": (40, 200)}  # least and most
+_PLAIN = TrainConfig(lr=3e-3, batch_size=8, schedule="linear")
+_PRETRAINED = TrainConfig(optimizer="adamw", lr=1e-3, encoder_lr=5e-5, batch_size=8, schedule="linear", warmup=0.1)
+_STEPS = {False: (120, 600), True: (40, 200)}  # least and most; True: of an encoder pretrained on text
 _EPOCHS = 40  # where that lies between
 Tell = Callable[[float, str], None]  # share done, what is going on
 
@@ -64,8 +63,8 @@ def learn(base: Path, sentences: Sequence[Sentence], scratch: Path, seconds: flo
 
 
 def threads_for(model: TaggingModel) -> int:
-    """A recurrent model works on one token after the other, and more threads than one only get in the way."""
-    return (os.cpu_count() or 1) if isinstance(model.encoder, TransformerEncoder) else 1
+    """An encoder that reads one token after the other gains nothing from a second thread."""
+    return 1 if model.encoder.cost(model.encoder.config).sequential else os.cpu_count() or 1
 
 
 def prepare(model: TaggingModel, sentences: Sequence[Sentence]) -> TaggingModel:
@@ -100,9 +99,8 @@ def _nearest_head(model: TaggingModel, types: set[str]) -> Head | None:
 
 def _settings(model: TaggingModel, sentences: Sequence[Sentence], seconds: float) -> TrainConfig:
     """Enough steps for this many sentences, and no more than fit the time: a few are timed to know."""
-    big = isinstance(model.encoder, TransformerEncoder)
-    config = _TRANSFORMER if big else _RECURRENT
-    least, most = _STEPS["transformer" if big else "recurrent"]
+    config = _PRETRAINED if model.encoder.pretrained else _PLAIN
+    least, most = _STEPS[model.encoder.pretrained]
     per_epoch = -(-len(sentences) // config.batch_size)
     steps = min(max(_EPOCHS * per_epoch, least), most)
     sampler = BatchSampler(model, TARGET, sentences, config.batch_size, SEED)

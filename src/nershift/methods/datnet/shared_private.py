@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nershift.config import EncoderConfig, WordsConfig
 from nershift.encoders.base import register
-from nershift.encoders.birnn import bidirectional
 from nershift.encoders.recurrent import RecurrentEncoder
 from nershift.encoders.words import Words, make_words
 from nershift.errors import ConfigError
@@ -32,9 +30,8 @@ class SharedPrivateEncoder(RecurrentEncoder):
         )
         self.size = 2 * self.size
 
-    def contextualise(self, x: Tensor, lengths: Tensor) -> Tensor:
-        states = [bidirectional(layer, x, lengths) for layer in (self.private, self.recurrent)]
-        return self.dropout(torch.cat(states, -1))  # [B, L, private + shared]
+    def layers(self) -> list[nn.RNNBase]:
+        return [self.private, self.recurrent]
 
 
 def make_pair(

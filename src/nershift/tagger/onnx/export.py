@@ -1,9 +1,9 @@
-"""Write a tagger as ONNX, and let it out only after it has said what the tagger itself says."""
+"""Export a tagger to ONNX, and verify the result against PyTorch before it is published."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,9 @@ import torch
 
 from nershift.data.spans import Sentence, by_length
 from nershift.encoders.recurrent import RecurrentEncoder
-from nershift.encoders.subword_table import SubwordTable
 from nershift.encoders.transformer import TransformerEncoder
 from nershift.errors import CheckpointError, MissingExtraError, SetupError
 from nershift.heads.tags import TagHead
-from nershift.methods.crosslm.lm_features import LMFeatureEncoder
 from nershift.storage import replacing, write_text
 from nershift.tagger.onnx.readers import MODEL, TOKENIZER, WORDS
 from nershift.tagger.onnx.tagger import DESCRIPTION, FORMAT, OnnxTagger
@@ -85,12 +83,7 @@ def export_onnx(
     refuse_other_folder(folder)
     with replacing(folder) as temporary:
         temporary.mkdir()
-        encoder = tagger.model.encoder
-        if isinstance(encoder, TransformerEncoder):
-            described = _write_transformer(tagger, encoder, temporary, int8)
-        else:
-            assert isinstance(encoder, RecurrentEncoder)
-            described = _write_recurrent(tagger, encoder, temporary)
+        described = _WRITERS[tagger.model.encoder.onnx_form](tagger, tagger.model.encoder, temporary, int8)
         described |= {"format": FORMAT, "precision": "int8" if int8 else "fp32"}
         described |= {"decoder": _describe_head(_head(tagger)), "meta": tagger.meta}
         _write_description(temporary, described)
@@ -148,31 +141,24 @@ def refuse_other_folder(folder: Path) -> None:
 def _refuse(tagger: Tagger, int8: bool) -> None:
     """Say what has no ONNX form before anything is written."""
     encoder, head = tagger.model.encoder, tagger.model.head(tagger.key)
-    recurrent = isinstance(encoder, RecurrentEncoder)
-    why = ""
+    why = encoder.not_exportable
     if tagger.adapter is not None:
         why = "it adapts its weights to every sentence, which takes gradients"
     elif not head.exportable:
         why = f"its head '{head.kind}' is more than a linear layer and a search over tags"
-    elif isinstance(encoder, LMFeatureEncoder):
-        why = "it reads the states of a second encoder, a language model"
-    elif recurrent and isinstance(encoder.words, SubwordTable):
-        why = "its word vectors are made of sub-words"
-    elif not recurrent and not isinstance(encoder, TransformerEncoder):
-        why = f"its encoder is a {type(encoder).__name__}"
     if why:
         raise SetupError(
             f"this tagger has no ONNX form: {why}",
             place=f"method '{tagger.meta.get('method', 'unknown')}'",
-            expected="words, characters and a recurrent layer, or a transformer; a CRF or softmax decoder",
-            fix="deploy the tagger's own folder, or train a tagger of these parts",
+            expected="words, characters and a recurrent layer, or a transformer; a CRF or softmax head",
+            fix="deploy the tagger's own folder, or train a tagger with these parts",
         )
-    if int8 and recurrent:
+    if int8 and encoder.onnx_form != "transformer":
         raise SetupError(
             "int8 is for transformer taggers",
             place="--int8",
             expected="a tagger with a transformer encoder",
-            fix="leave --int8 away: a recurrent tagger is small and quick as it is",
+            fix="omit --int8: a recurrent tagger is small and fast already",
         )
 
 
@@ -184,7 +170,7 @@ def _need_packages() -> None:
             raise MissingExtraError(package, "onnx", "the export to ONNX") from None
 
 
-def _write_recurrent(tagger: Tagger, encoder: RecurrentEncoder, folder: Path) -> dict[str, Any]:
+def _write_recurrent(tagger: Tagger, encoder: RecurrentEncoder, folder: Path, int8: bool) -> dict[str, Any]:
     import onnx
 
     from nershift.tagger.onnx.graph import sentences_model, words_model
@@ -227,6 +213,13 @@ def _write_transformer(tagger: Tagger, encoder: TransformerEncoder, folder: Path
             "max_length": encoder.config.chars.max_length,
         },
     }
+
+
+# By the ``onnx_form`` of an encoder.
+_WRITERS: dict[str, Callable[[Tagger, Any, Path, bool], dict[str, Any]]] = {
+    "recurrent": _write_recurrent,
+    "transformer": _write_transformer,
+}
 
 
 def _head(tagger: Tagger) -> TagHead:

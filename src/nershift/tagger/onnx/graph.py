@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from nershift.encoders.chars import CharCNN
 from nershift.encoders.recurrent import RecurrentEncoder
-from nershift.methods.datnet.shared_private import SharedPrivateEncoder
 
 Array = NDArray[Any]
 
@@ -70,17 +69,13 @@ def words_model(encoder: RecurrentEncoder) -> Any:
     """
     from onnx import TensorProto, helper
 
-    from nershift.encoders.words import WordTable
-
-    assert isinstance(encoder.words, WordTable)
-    graph = Graph()
-    table = np.concatenate([_array(encoder.words.weight), _array(encoder.words.reserve)])
+    graph, table = Graph(), _array(encoder.words.vectors())
     inputs = [helper.make_tensor_value_info("rows", TensorProto.INT64, ["U"])]
     features = graph.add("Gather", graph.constant(table), "rows", axis=0)  # [U, D]
     if encoder.chars is not None:
         inputs.append(helper.make_tensor_value_info("chars", TensorProto.INT64, ["U", "W"]))
         features = graph.add("Concat", features, letters(graph, encoder.chars), axis=1)  # [U, F]
-    sides = [_side(layer, 0, back) for layer in stacks(encoder) for back in (False, True)]
+    sides = [_side(layer, 0, back) for layer in encoder.layers() for back in (False, True)]
     weight, bias = np.concatenate([s[0] for s in sides], 1), np.concatenate([s[1] for s in sides])
     gates = graph.add("Add", graph.add("MatMul", features, graph.constant(weight)), graph.constant(bias))
     return graph.model(inputs, gates, ["U", weight.shape[1]], "gates")
@@ -121,7 +116,7 @@ def sentences_model(encoder: RecurrentEncoder, project: nn.Linear) -> Any:
     """``gates [U, G]``, ``where [L, B]`` (rows of gates) and ``lengths [B]`` → ``emissions [B, L, C]``."""
     from onnx import TensorProto, helper
 
-    graph, layers = Graph(), stacks(encoder)
+    graph, layers = Graph(), encoder.layers()
     width = sum(len(_side(layer, 0, back)[1]) for layer in layers for back in (False, True))
     inputs = [
         helper.make_tensor_value_info("gates", TensorProto.FLOAT, ["U", width]),
@@ -146,13 +141,6 @@ def sentences_model(encoder: RecurrentEncoder, project: nn.Linear) -> Any:
     emissions = _project(graph, states, _array(project.weight).T, _array(project.bias))
     emissions = graph.add("Transpose", emissions, perm=[1, 0, 2])
     return graph.model(inputs, emissions, ["B", "L", project.out_features], "emissions")
-
-
-def stacks(encoder: RecurrentEncoder) -> list[Any]:
-    """The recurrent layers that read the words, side by side, in the order of the states."""
-    if isinstance(encoder, SharedPrivateEncoder):
-        return [encoder.private, encoder.recurrent]
-    return [encoder.recurrent]
 
 
 def _recur(graph: Graph, layer: Any, depth: int, x: str) -> str:
@@ -223,9 +211,8 @@ def _side(layer: Any, depth: int, back: bool | int) -> tuple[Array, Array]:
 
 
 def _weight(layer: Any, name: str, depth: int, back: bool) -> Tensor:
-    found = getattr(layer, f"{name}_l{depth}{'_reverse' * back}")
-    assert isinstance(found, Tensor)
-    return found
+    weight: Tensor = getattr(layer, f"{name}_l{depth}{'_reverse' * back}")
+    return weight
 
 
 def _stacked(graph: Graph, sides: list[str]) -> str:
