@@ -19,9 +19,8 @@ from rich.console import Console
 from nershift.data.catalog import locate
 from nershift.data.formats import read_corpus
 from nershift.data.raw import RawText
-from nershift.encoders.transformer import find_encoder
 from nershift.encoders.words import find_vectors
-from nershift.text.subword_vectors import read_subwords, write_word_vectors
+from nershift.text.subword_vectors import find_encoder, read_subwords, write_word_vectors
 from nershift.text.vectors import prune
 
 

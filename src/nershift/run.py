@@ -25,8 +25,7 @@ from nershift.methods.adapter import load_adapter
 from nershift.methods.base import Method, Setup
 from nershift.model import TaggingModel
 from nershift.model_store import load_model, save_model
-from nershift.run_folder import Run, finish_folder, open_folder, write_results
-from nershift.run_notes import collect_notes, origin_of
+from nershift.run_folder import Run, collect_notes, finish_folder, open_folder, origin_of, write_results
 from nershift.tagger.tagger import Tagger
 from nershift.training.logger import TrainLogger
 from nershift.training.loop import Loop, Progress

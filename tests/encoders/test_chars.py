@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from nershift.config import CharsConfig
-from nershift.encoders.chars import CharCNN
+from nershift.encoders.words import CharCNN
 from nershift.text.word_cache import Vocabulary, WordCache
 
 WORDS = ["a", "Rome", "zolpirex", "20mg", "Rome", "x" * 15, "é"]

@@ -13,7 +13,7 @@ from nershift.data.corpus import Corpus
 from nershift.errors import Interrupted
 from nershift.model_store import load_model
 from nershift.run import pretrain, transfer
-from nershift.run_notes import averaged, idle
+from nershift.run_folder import averaged, idle
 from nershift.training.loop import Loop
 from nershift.training.model_soup import ModelSoup
 from nershift.training.processes import Processes

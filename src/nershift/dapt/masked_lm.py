@@ -8,8 +8,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from nershift.config import CharsConfig, EncoderConfig, TransformerConfig
-from nershift.encoders.transformer import TransformerEncoder, find_encoder, load_pretrained, quiet_transformers
+from nershift.encoders.transformer import TransformerEncoder, load_pretrained, quiet_transformers
 from nershift.errors import ConfigError
+from nershift.text.subword_vectors import find_encoder
 from nershift.text.word_cache import Vocabulary
 
 

@@ -15,9 +15,8 @@ from nershift.backend.autograd import look_up
 from nershift.config import EncoderConfig
 from nershift.encoders.base import Encoder, register
 from nershift.encoders.birnn import bidirectional, fast_kernels
-from nershift.encoders.chars import CharCNN
 from nershift.encoders.subword_table import SubwordTable
-from nershift.encoders.words import Words, WordTable, make_words, row_name
+from nershift.encoders.words import CharCNN, Words, WordTable, make_words, row_name
 from nershift.text.counts import BOUNDARY
 from nershift.text.rounding import Rounding
 from nershift.text.word_cache import Vocabulary, WordCache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,20 +16,15 @@ from nershift.backend.autograd import look_up
 from nershift.config import EncoderConfig
 from nershift.encoders.attention import padding, positions_where_the_weights_are, steady_kernels
 from nershift.encoders.base import ENCODERS, Cost, Encoder, register
-from nershift.encoders.chars import CharCNN
+from nershift.encoders.words import CharCNN
 from nershift.errors import ConfigError, MissingExtraError
+from nershift.text.subword_vectors import find_encoder
 from nershift.text.subwords import Frame, Pieces, pad_windows
 from nershift.text.word_cache import Vocabulary, WordCache
 
 # Architectures whose positions start after the padding id, which costs that many.
 _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer")
 AND = "+"  # between the names of encoders that are read side by side
-
-
-def find_encoder(name: str) -> str:
-    """The folder ``name``, a folder of that name in ``NERSHIFT_ENCODERS``, or else a hub name."""
-    local = Path(os.environ.get("NERSHIFT_ENCODERS", ""), name)
-    return str(local) if not Path(name).is_dir() and local.is_dir() else name
 
 
 def load_pretrained(name: str, folder: str | None = None) -> tuple[Any, Any]:

@@ -6,6 +6,7 @@ Only the input table and the tokenizer of the encoder are read; the encoder itse
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,6 +22,12 @@ from nershift.text.vector_file import write_rows
 _TABLES = ("word_embeddings.weight", "embed_tokens.weight", "wte.weight", "shared.weight")
 SPREAD = 0.5  # standard deviation of a component, about that of GloVe: one ε then means the same for both
 _PLACE = "encoder.words.subwords"
+
+
+def find_encoder(name: str) -> str:
+    """The folder ``name``, a folder of that name in ``NERSHIFT_ENCODERS``, or else a hub name."""
+    local = Path(os.environ.get("NERSHIFT_ENCODERS", ""), name)
+    return str(local) if not Path(name).is_dir() and local.is_dir() else name
 
 
 class SubwordTokenizer:

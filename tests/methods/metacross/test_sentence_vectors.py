@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from nershift.encoders.transformer import find_encoder
 from nershift.methods.metacross.sentence_vectors import SentenceVectors
+from nershift.text.subword_vectors import find_encoder
 from tiny_encoders import make_encoder_folder
 
 transformers = pytest.importorskip("transformers")

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from nershift.encoders.birnn import bidirectional
-from nershift.encoders.chars import CharCNN
 from nershift.encoders.recurrent import RecurrentEncoder
+from nershift.encoders.words import CharCNN
 from nershift.methods.datnet.perturbation import Features, Perturbation
 from nershift.methods.datnet.shared_private import SharedPrivateEncoder
 

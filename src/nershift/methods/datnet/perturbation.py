@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from nershift.backend.autograd import look_up
-from nershift.encoders.chars import CharCNN
 from nershift.encoders.recurrent import RecurrentEncoder
+from nershift.encoders.words import CharCNN
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from nershift.encoders.chars import CharCNN
 from nershift.encoders.recurrent import RecurrentEncoder
+from nershift.encoders.words import CharCNN
 
 Array = NDArray[Any]
 
