@@ -30,7 +30,7 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/spacy_speed.py
 
 results: .venv/.ready
-	$(BIN)/python -m experiments show --markdown > docs/results.md
+	$(BIN)/python -m experiments show --markdown  # experiments/PAPER/README.md
 
 settings: .venv/.ready
 	$(BIN)/python -m nershift.cli.settings_page > docs/settings.md

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import common  # noqa: F401 - finds `experiments`
 from rich.console import Console
 
 from experiments.datnet.tables import cell

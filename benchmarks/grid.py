@@ -23,8 +23,9 @@ from pathlib import Path
 import torch
 from common import Row, report
 
-from experiments.cells import Cell, read_result
+from experiments.cells import Cell
 from experiments.pool import run_grid
+from experiments.store import ResultStore
 
 
 def main() -> None:
@@ -68,13 +69,15 @@ def main() -> None:
 
 def timed_grid(cells: list[Cell], folder: Path, workers: int | None) -> tuple[float, list[float]]:
     """Seconds for the whole grid, and the test F1 of each run."""
+    folder.mkdir()
+    store = ResultStore(folder, folder / "work")
     began = time.perf_counter()
-    outcome = run_grid(cells, folder / "results", folder / "work", workers=workers, quiet=True)
+    outcome = run_grid(cells, store, workers=workers, quiet=True)
     seconds = time.perf_counter() - began
     if outcome.failed:
         raise SystemExit("\n".join(outcome.failed))
-    found = [read_result(folder / "results", cell) for cell in cells]
-    return seconds, [result["metrics"]["test"]["f1"] for result in found if result is not None]
+    results = [store.get(cell) for cell in cells]
+    return seconds, [result.metrics["test"]["f1"] for result in results if result is not None]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Votes of the runs of `laner-steps` on CrossNER, from the spans that their results keep; nothing is trained.
 
-    python -m experiments run laner-steps && python benchmarks/vote.py [--results results] [--json FILE]
+    python -m experiments run laner-steps && python benchmarks/vote.py [--results FOLDER] [--json FILE]
 
 Dev scores say which vote to take; test scores stand beside them.
 """
@@ -13,13 +13,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import common  # noqa: F401 - finds `experiments`
 from rich.console import Console
 from rich.table import Table
 
-from experiments.cells import Cell, read_result, unpack_spans
+from experiments.cells import Cell
+from experiments.error_analysis import unpack_spans
 from experiments.jobs import corpus
 from experiments.laner.recipe import column
 from experiments.papers import get_table
+from experiments.store import ROOT, ResultStore
 from nershift.data.spans import Sentence
 from nershift.evaluation.metrics import score, sentence_counts
 from nershift.evaluation.stats import Estimate, bootstrap_f1, bootstrap_mean_f1
@@ -54,11 +57,11 @@ VOTES: dict[str, Sequence[str]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--results", type=Path, default=Path("results"))
+    parser.add_argument("--results", type=Path, default=ROOT)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    cells = get_table("laner-steps").cells(SEEDS)
-    found = [row for name, rows in VOTES.items() for row in votes(name, rows, cells, options.results)]
+    cells, store = get_table("laner-steps").cells(SEEDS), ResultStore(options.results)
+    found = [row for name, rows in VOTES.items() for row in votes(name, rows, cells, store)]
     shown = Table("vote", "runs", "target", "dev", "test", "95% over sentences", box=None)
     for row in found:
         low, high = row["interval"]
@@ -71,11 +74,11 @@ def main() -> None:
         options.json.write_text(json.dumps({"seeds": SEEDS, "rows": found}, indent=1) + "\n")
 
 
-def votes(name: str, rows: Sequence[str], cells: Sequence[Cell], results: Path) -> list[dict[str, Any]]:
+def votes(name: str, rows: Sequence[str], cells: Sequence[Cell], store: ResultStore) -> list[dict[str, Any]]:
     """Scores of the vote on each target for which any of its runs kept its spans, and their mean."""
     made, test_rows = [], []
     for target in dict.fromkeys(c.target for c in cells):
-        members = [r for c in cells if c.name in rows and c.target == target and (r := _kept(results, c))]
+        members = [r for c in cells if c.name in rows and c.target == target and (r := store.analysis(c).get("spans"))]
         if len(members) < len(rows) * len(SEEDS):
             continue
         dev, test = (_voted(members, target, split) for split in ("dev", "test"))
@@ -97,11 +100,6 @@ def _row(name: str, runs: int, target: str, dev: float, test: Estimate) -> dict[
         "test": test.value,
         "interval": interval,
     }
-
-
-def _kept(results: Path, cell: Cell) -> dict[str, str] | None:
-    result = read_result(results, cell)
-    return result["metrics"].get("spans") if result else None
 
 
 def _voted(members: Sequence[dict[str, str]], target: str, split: str) -> tuple[Sequence[Sentence], list[Sentence]]:

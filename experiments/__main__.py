@@ -11,6 +11,13 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table as RichTable
 
+from experiments.costs import Rates, total
+from experiments.pages import write_pages
+from experiments.papers import TABLES, get_table
+from experiments.plan import By
+from experiments.pool import MakePool, run_grid
+from experiments.show import markdown
+from experiments.store import ROOT, WORK, ResultStore
 from nershift.cli import main
 from nershift.errors import ConfigError, SetupError
 
@@ -20,31 +27,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Every table and figure of the papers: list, run, show.",
 )
-
-HEAD = """# Results
-
-Made by `python -m experiments show --markdown` from the files in `results/`, each of which holds its settings, seed,
-data hashes, scores, machine and a hash of the code that ran. Ours: mean ± standard deviation of strict span F1 on test
-over the seeds that were run, with the 95% interval of the mean; *paper*: as printed there, with ours minus theirs;
-*minus best other*: against the best other row of the column, by approximate randomisation over the sentences of all
-seeds. `docs/findings.md` says what we make of it.
-
-"""
-
-Results = Annotated[Path, typer.Option("--out", file_okay=False, help="Folder of result files.")]
-Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Number of seeds.")]
+Results = Annotated[
+    Path, typer.Option("--results", file_okay=False, help="Folder of the papers' result files, PAPER/results.jsonl.gz.")
+]
+Work = Annotated[Path, typer.Option("--work", file_okay=False, help="Folder for runs under way.")]
+Names = Annotated[list[str] | None, typer.Argument(help="Experiments; default: all.")]
 
 
 @app.command("list")
-def list_(out: Results = Path("results")) -> None:
+def list_(results: Results = ROOT, work: Work = WORK) -> None:
     """Name every experiment with its methods, corpora, seeds and an estimate of what it costs on one GPU.
 
-    Hours are of an H200 that sixteen runs share, from steps and corpus sizes; finished runs in --out correct them.
+    Hours are those of an H200 that sixteen runs share, estimated from steps and corpus sizes and corrected by the
+    finished runs.
     """
-    from experiments.costs import Rates, total
-    from experiments.papers import TABLES
-
-    rates = Rates.learn(out)
+    store = ResultStore(results, work)
+    rates = Rates.learn(store)
     shown = RichTable(box=None, header_style="bold", padding=(0, 1, 1, 0))
     for column in ("name", "what"):
         shown.add_column(column, no_wrap=column == "name")
@@ -53,7 +51,7 @@ def list_(out: Results = Path("results")) -> None:
     for table in TABLES.values():
         cells = list({c.key: c for c in table.cells(table.seeds)}.values())
         corpora = dict.fromkeys(name for c in cells for name in (c.target, *c.sources))
-        left = [c for c in cells if not c.path(out).exists()]
+        left = [c for c in cells if c not in store]
         what = f"{table.title}\n[dim]{', '.join(dict.fromkeys(c.method for c in cells))}\n{', '.join(corpora)}[/]"
         hours = [f"{total(some, rates).seconds / 3600:.2f}" for some in (cells, left)]
         counts = len(cells), len(cells) - len(left), len(table.seeds)
@@ -64,14 +62,16 @@ def list_(out: Results = Path("results")) -> None:
 @app.command("run")
 def run(
     names: Annotated[list[str], typer.Argument(help="Experiments; see `python -m experiments list`.")],
-    seeds: Seeds = 3,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Number of seeds.")] = 3,
     only: Annotated[list[str] | None, typer.Option("--only", help="Only these methods or targets.")] = None,
-    out: Results = Path("results"),
-    work: Annotated[Path, typer.Option("--work", file_okay=False, help="Folder for runs under way.")] = Path(
-        "runs/experiments"
-    ),
-    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Runs at once; default: one a core.")] = None,
-    minutes: Annotated[float, typer.Option("--minutes", help="Stop after so long; what is done is kept.")] = 0,
+    results: Results = ROOT,
+    work: Work = WORK,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="Runs at once; default: one per core.")
+    ] = None,
+    minutes: Annotated[
+        float, typer.Option("--minutes", help="Stop after this many minutes; finished runs are kept.")
+    ] = 0,
     gpu_gib: Annotated[
         float | None,
         typer.Option("--gpu-gib", min=1.0, help="GPU memory to count on; default: all that is free."),
@@ -86,10 +86,6 @@ def run(
     ] = None,
 ) -> None:
     """Run the cells that have no result yet, many at once; resumes after any interruption."""
-    from experiments.papers import get_table
-    from experiments.plan import By
-    from experiments.pool import MakePool, run_grid
-
     cells = [c for name in names for c in get_table(name).cells(range(1, seeds + 1))]
     cells = [c for c in cells if not only or {c.method, c.target} & set(only)]
     order = cast(By, by)
@@ -100,30 +96,45 @@ def run(
         from experiments.ray_pool import RayPool
 
         pool = partial(RayPool, address=ray)
-    outcome = run_grid(cells, out, work, workers=workers, minutes=minutes, by=order, gpu_gib=gpu_gib, pool=pool)
+    store = ResultStore(results, work)
+    outcome = run_grid(cells, store, workers=workers, minutes=minutes, by=order, gpu_gib=gpu_gib, pool=pool)
     console = Console(stderr=True)
-    console.print(f"{outcome.done} results in {out}, {len(outcome.failed)} failed, {outcome.left} left")
+    console.print(f"{outcome.done} results in {results}, {len(outcome.failed)} failed, {outcome.left} left")
     if outcome.smaller:
         console.print("out of memory, ran smaller:\n  " + "\n  ".join(outcome.smaller), markup=False)
     if outcome.failed:
-        raise SetupError("some runs failed:\n  " + "\n  ".join(outcome.failed), fix=f"see {out}/failed, then run again")
+        failed = "\n  ".join(outcome.failed)
+        raise SetupError(f"some runs failed:\n  {failed}", fix=f"see {work}/failed, then run again")
+
+
+@app.command("merge")
+def merge(results: Results = ROOT, work: Work = WORK) -> None:
+    """Move finished runs of an interrupted grid, or of another machine, from --work into the papers' result files."""
+    typer.echo(f"{ResultStore(results, work).merge()} runs merged into {results}")
 
 
 @app.command("show")
 def show(
-    names: Annotated[list[str] | None, typer.Argument(help="Experiments; default: all.")] = None,
+    names: Names = None,
     seeds: Annotated[
         int | None, typer.Option("--seeds", min=1, help="Number of seeds; default: each table's own.")
     ] = None,
-    out: Results = Path("results"),
-    plain: Annotated[bool, typer.Option("--markdown", help="Print Markdown source.")] = False,
+    results: Results = ROOT,
+    work: Work = WORK,
+    plain: Annotated[
+        bool,
+        typer.Option("--markdown", help="Print Markdown source; without names: write the README.md of every paper."),
+    ] = False,
 ) -> None:
     """Ours beside the paper's, cell by cell: mean, sd, interval, difference, significance, rule of selection."""
-    from experiments.papers import TABLES, get_table
-    from experiments.show import markdown
-
+    store = ResultStore(results, work)
+    if plain and not names:
+        store.merge()
+        for path in write_pages(store):
+            typer.echo(str(path))
+        return
     chosen = range(1, seeds + 1) if seeds else None
-    text = HEAD + "\n".join(markdown(get_table(n), out, chosen) for n in names or TABLES)
+    text = "\n".join(markdown(get_table(name), store, chosen) for name in names or TABLES)
     if plain:
         typer.echo(text)
     else:
@@ -132,17 +143,18 @@ def show(
 
 @app.command("report")
 def report(
-    names: Annotated[list[str] | None, typer.Argument(help="Experiments; default: all.")] = None,
+    names: Names = None,
     out: Annotated[Path, typer.Option("--out", file_okay=False, help="Folder to write report.html into.")] = Path(
         "report"
     ),
-    results: Annotated[Path, typer.Option("--results", help="Folder of result files.")] = Path("results"),
+    results: Results = ROOT,
+    work: Work = WORK,
     plain: Annotated[bool, typer.Option("--markdown", help="Also write report.md.")] = False,
 ) -> None:
-    """All results as one page that needs no network: tables, curves, sweeps, ranks, mistakes, examples."""
+    """All results as one page that needs no network: tables, curves, sweeps, ranks, errors, examples."""
     from experiments.report import write
 
-    for path in write(results, out, names, plain):
+    for path in write(ResultStore(results, work), out, names, plain):
         typer.echo(str(path))
 
 

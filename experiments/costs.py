@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from statistics import median
 
-from experiments.cells import Cell, open_result
+from experiments.cells import Cell
+from experiments.store import Result
 from nershift.config import Config, TrainConfig
 from nershift.data.catalog import catalog
 from nershift.encoders.base import ENCODERS
@@ -63,16 +63,15 @@ class Rates:
     factors: dict[tuple[str, str, bool], float] = field(default_factory=dict)
 
     @classmethod
-    def learn(cls, results: Path) -> Rates:
-        """From every readable result of a GPU below ``results``; others say nothing about one."""
+    def learn(cls, results: Iterable[Result]) -> Rates:
+        """From every run on a GPU; others say nothing about one."""
         seen: dict[tuple[str, str, bool], list[float]] = defaultdict(list)
-        for path in sorted(results.glob("*.json")):
-            result = open_result(path)
-            metrics, spec = result.get("metrics", {}), result.get("spec")
-            if spec is None or not str(metrics.get("device", "")).startswith("cuda"):
+        for result in results:
+            metrics = result.metrics
+            if not str(metrics.get("device", "")).startswith("cuda"):
                 continue
-            cell = Cell.of(spec, joint=metrics.get("data", {}).get("start") is None)
-            together = result.get("origin", {}).get("at_once", _AT_ONCE)
+            cell = Cell.of(result.spec, joint=metrics.get("data", {}).get("start") is None)
+            together = result.origin.get("at_once", _AT_ONCE)
             times = {False: metrics.get("seconds"), True: metrics.get("pretrain_seconds")}
             for pretrain, seconds in times.items():
                 with suppress(ConfigError):  # of a method or setting that is no more

@@ -1,19 +1,23 @@
-"""What a result keeps of its run's mistakes: numbers, and where in the test split to look; never its text."""
+"""What is kept of a run's predictions: numbers, spans, and where in the test split to look; never its text."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from nershift.data.spans import Sentence
+from experiments.store import pack, unpack
+from nershift.data.spans import Sentence, Span
 from nershift.evaluation.error_analysis import Analysis, Example, analyse
 
 EXAMPLES = 6
 CONFUSIONS = 12
 
 
-def mistakes(gold: Sequence[Sentence], predicted: Sequence[Sentence], train: Iterable[Sentence]) -> dict[str, Any]:
+def summarise_errors(
+    gold: Sequence[Sentence], predicted: Sequence[Sentence], train: Iterable[Sentence]
+) -> dict[str, Any]:
     """``kinds``, ``confusions``, ``seen`` and ``unseen`` as in :class:`Analysis`; ``examples`` without their words.
 
     Corpora have licences of their own, so an example is the number of its sentence, a hash of its words, and spans.
@@ -29,7 +33,7 @@ def mistakes(gold: Sequence[Sentence], predicted: Sequence[Sentence], train: Ite
 
 
 def analysis(kept: Mapping[str, Any], test: Sequence[Sentence] | None) -> Analysis:
-    """What :func:`mistakes` kept, with the words of those examples that stand in ``test`` as they did then."""
+    """What :func:`summarise_errors` kept, with the words of those examples that stand in ``test`` as they did then."""
     shown = []
     for row in kept["examples"]:
         if test is not None and row["sentence"] < len(test):
@@ -42,3 +46,15 @@ def analysis(kept: Mapping[str, Any], test: Sequence[Sentence] | None) -> Analys
 
 def _hash(tokens: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(tokens).encode("utf-8", "backslashreplace")).hexdigest()[:8]
+
+
+def pack_spans(sentences: Sequence[Sentence]) -> str:
+    """Predicted spans without the sentences, which the corpus has."""
+    rows = [[[s.start, s.end, s.label, round(s.score or 0.0, 4)] for s in sentence.spans] for sentence in sentences]
+    return pack(json.dumps(rows).encode())
+
+
+def unpack_spans(packed: str, sentences: Sequence[Sentence]) -> list[Sentence]:
+    """The sentences with the spans that :func:`pack_spans` was given."""
+    rows = json.loads(unpack(packed))
+    return [s.with_spans(Span(*span) for span in row) for s, row in zip(sentences, rows, strict=True)]

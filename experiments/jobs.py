@@ -20,9 +20,10 @@ from typing import Any
 import torch
 
 import nershift
-from experiments.cells import Cell, Labels, pack_spans, write_result
-from experiments.error_analysis import mistakes
+from experiments.cells import Cell, Labels
+from experiments.error_analysis import pack_spans, summarise_errors
 from experiments.plan import Job
+from experiments.store import write_finished
 from nershift import run
 from nershift.config import TrainConfig, merge
 from nershift.dapt.stage import fingerprint
@@ -70,14 +71,14 @@ class Failure:
     fatal: bool = False
 
 
-def run_job(job: Job, work: Path, results: Path, told: Mapping[str, Any]) -> Failure | None:
+def run_job(job: Job, work: Path, told: Mapping[str, Any]) -> Failure | None:
     """Run a job; whatever happens, this process is left with nothing of it in memory."""
     failure: Failure | None = None
     try:
         if job.pretrain:
             run_pretraining(job.cell, work, halved=job.halved)
         else:
-            run_cell(job.cell, work, results, told=told, halved=job.halved)
+            run_cell(job.cell, work, told=told, halved=job.halved)
     except Exception as error:
         summary = f"{type(error).__name__}: {error}".splitlines()[0]
         failure = Failure(traceback.format_exc().strip(), summary, out_of_memory(error))
@@ -141,7 +142,7 @@ def run_pretraining(cell: Cell, work: Path, *, halved: int = 0) -> None:
         trial.rename(folder)
 
 
-def run_cell(cell: Cell, work: Path, results: Path, *, told: Mapping[str, Any] | None = None, halved: int = 0) -> None:
+def run_cell(cell: Cell, work: Path, *, told: Mapping[str, Any] | None = None, halved: int = 0) -> None:
     """``told`` is what the result says of its origin, if not of this process."""
     folder = work / f"cell-{cell.key}{_suffix(halved)}"
     start = work / f"pretrained-{cell.pretraining}" if cell.pretraining else None
@@ -161,7 +162,7 @@ def run_cell(cell: Cell, work: Path, results: Path, *, told: Mapping[str, Any] |
     )
     gold, predicted = done.predictions()
     metrics = {**done.metrics, "test_tokens": token_scores(gold, predicted).to_dict()}
-    metrics["mistakes"] = mistakes(gold, predicted, _labelled(cell))
+    analysis: dict[str, Any] = {"errors": summarise_errors(gold, predicted, _labelled(cell))}
     if start is not None:  # its name says which pre-training; where it lay is this machine's affair
         metrics["data"] = {**metrics["data"], "start": start.name}
         if (start / _TOLD).exists():
@@ -172,8 +173,8 @@ def run_cell(cell: Cell, work: Path, results: Path, *, told: Mapping[str, Any] |
         metrics["log"] = [json.loads(line) for line in (folder / "log.jsonl").read_text("utf-8").splitlines()]
     if cell.keep_spans:
         dev = done.tagger(metrics["device"]).tag_sentences(_target(cell).dev)
-        metrics["spans"] = {"dev": pack_spans(dev), "test": pack_spans(predicted)}
-    write_result(results, cell, metrics, sentence_counts(gold, predicted), told or origin())
+        analysis["spans"] = {"dev": pack_spans(dev), "test": pack_spans(predicted)}
+    write_finished(work, cell, metrics, sentence_counts(gold, predicted), told or origin(), **analysis)
     for tried in work.glob(f"cell-{cell.key}*"):
         shutil.rmtree(tried)
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from statistics import fmean
 
-from experiments.cells import read_result
 from experiments.scores import Place, Shown
+from experiments.store import ResultStore
 from experiments.table import Table
 
 
@@ -28,15 +27,15 @@ def reached(curve: Sequence[tuple[float, float]], bound: float) -> float | None:
     return None
 
 
-def run_notes(table: Table, shown: Mapping[Place, Shown], results: Path, seeds: Sequence[int]) -> Iterator[str]:
+def run_notes(table: Table, shown: Mapping[Place, Shown], store: ResultStore, seeds: Sequence[int]) -> Iterator[str]:
     """By row, where its curve reaches the table's bound, by the means of the seeds that both have."""
     if table.bound is None:
         return
     rows, columns = table.layout()
     bounds: dict[str, dict[int, float]] = {}
     for cell in table.bound(seeds):
-        if (result := read_result(results, cell)) is not None:
-            bounds.setdefault(cell.target, {})[cell.seed] = 100 * float(result["metrics"]["test"]["f1"])
+        if (result := store.get(cell)) is not None:
+            bounds.setdefault(cell.target, {})[cell.seed] = 100 * float(result.metrics["test"]["f1"])
     told, known = [], []
     for row in rows:
         places = [shown[row, column] for column in columns]

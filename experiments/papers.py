@@ -23,6 +23,15 @@ _MODULES = (
     experiments.datnet.choices,
     experiments.laner.tables,
 )
+# By folder; names of tables begin with that of their folder.
+TITLES = {
+    "baselines": "Baselines",
+    "metaner": "MetaNER",
+    "metacross": "MetaCross",
+    "crosslm": "CrossLM",
+    "datnet": "DATNet",
+    "laner": "LANER",
+}
 TABLES: dict[str, Table] = {table.name: table for module in _MODULES for table in module.TABLES}
 
 

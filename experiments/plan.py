@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from experiments.cells import Cell
 from experiments.costs import Rates, gpu_memory
+from experiments.store import ResultStore
 
 By = Literal["table", "seed"]
 
@@ -37,17 +37,17 @@ class Job:
         return f"{what}{self.cell.target}/{self.cell.name}/s{self.cell.seed}"
 
 
-def plan(cells: Sequence[Cell], results: Path, *, by: By = "table", rates: Rates | None = None) -> list[Job]:
+def plan(cells: Sequence[Cell], store: ResultStore, *, by: By = "table", rates: Rates | None = None) -> list[Job]:
     """The jobs that are still to do, shared pre-trainings once.
 
     Tables come in the order of the cells, each seed by seed (``by="seed"``: the first seed of all tables, then the
     second). Within a seed of a table, what other jobs wait for goes first, then what takes longest, so that all
     workers end together.
     """
-    rates = rates or Rates.learn(results)
+    rates = rates or Rates.learn(store)
     missing: dict[str, Cell] = {}
     for cell in cells:
-        if not cell.path(results).exists():
+        if cell not in store:
             missing.setdefault(cell.key, cell)
     jobs: dict[str, Job] = {}
     for cell in missing.values():

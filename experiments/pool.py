@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from experiments.cells import Cell
 from experiments.jobs import Failure
 from experiments.plan import By, Job, plan
+from experiments.store import ResultStore
 from experiments.workers import Workers
 from nershift.storage import write_text
 
@@ -41,7 +42,7 @@ class Pool(Protocol):
     def trim(self) -> None: ...
 
 
-MakePool = Callable[[int | None, Path, Path], Pool]
+MakePool = Callable[[int | None, Path], Pool]
 
 
 @dataclass
@@ -70,8 +71,7 @@ def workers_that_fit(asked: int | None, main_gib: float) -> int:
 
 def run_grid(
     cells: Sequence[Cell],
-    results: Path,
-    work: Path,
+    store: ResultStore,
     *,
     workers: int | None = None,
     minutes: float = 0,
@@ -89,62 +89,68 @@ def run_grid(
         workers: runs at once, as far as memory goes.
         minutes: stop after so long; what is done is kept, what runs has a moment for its checkpoint.
         gpu_gib: memory of the GPU to count on, if not all that is free on this machine's.
-        pool: where to run, if not in processes of this machine; given ``workers``, ``results`` and ``work``.
+        pool: where to run, if not in processes of this machine; given ``workers`` and the work folder.
     """
-    jobs = plan(cells, results, by=by)
+    jobs = plan(cells, store, by=by)
     outcome = Outcome(done=len({c.key for c in cells}) - sum(not j.pretrain for j in jobs))
-    if not jobs:
-        return outcome
-    deadline = time.monotonic() + 60 * minutes if minutes else float("inf")
-    if pool is None:
-        each = max(_MAIN_GIB["transformer" in job.cell.config.get("encoder", {})] for job in jobs)
-        made: Pool = Workers(min(workers_that_fit(workers, each), len(jobs)), results, work)
-        room = gpu_gib or gpu_room()
-    else:
-        made, room = pool(workers, results, work), gpu_gib or float("inf")
-    with made as places, _Bar(jobs, places.count, quiet) as bar:
-        queue = _Queue(jobs)
-        while queue.waiting or places.busy:
-            for number in places.idle():
-                job = queue.next(room - sum(j.gib for j in places.busy.values()), not places.busy)
-                if job is None:
-                    break
-                if job.alone:
-                    places.trim()
-                places.start(number, job)
-                if job.alone:
-                    break
-            for job, failure in places.poll():
-                if failure is None:
-                    queue.finished.add(job.key)
-                    outcome.done += not job.pretrain
-                    if job.halved:
-                        outcome.smaller.append(f"{job.name}: batches divided by {2**job.halved}")
-                    bar.advance(job)
-                elif not queue.again(job, failure):
-                    outcome.failed.append(f"{job.name}: {failure.summary}")
-                    _record(results, job, failure)
-                    bar.advance(job)
-            if time.monotonic() > deadline:
-                outcome.left = len(queue.waiting) + len(places.busy)
-                break
+    if jobs:
+        deadline = time.monotonic() + 60 * minutes if minutes else float("inf")
+        room = gpu_gib or (gpu_room() if pool is None else float("inf"))
+        with (pool or _processes(jobs))(workers, store.work) as places, _Bar(jobs, places.count, quiet) as bar:
+            _run_jobs(_Queue(jobs, room), places, bar, outcome, deadline, store.work)
+    store.merge()
     return outcome
+
+
+def _processes(jobs: Sequence[Job]) -> MakePool:
+    """As many processes of this machine as jobs and main memory allow."""
+    each = max(_MAIN_GIB["transformer" in job.cell.config.get("encoder", {})] for job in jobs)
+    return lambda asked, work: Workers(min(workers_that_fit(asked, each), len(jobs)), work)
+
+
+def _run_jobs(queue: _Queue, places: Pool, bar: _Bar, outcome: Outcome, deadline: float, work: Path) -> None:
+    while queue.waiting or places.busy:
+        for number in places.idle():
+            job = queue.next(places.busy.values())
+            if job is None:
+                break
+            if job.alone:
+                places.trim()
+            places.start(number, job)
+            if job.alone:
+                break
+        for job, failure in places.poll():
+            if failure is None:
+                queue.finished.add(job.key)
+                outcome.done += not job.pretrain
+                if job.halved:
+                    outcome.smaller.append(f"{job.name}: batches divided by {2**job.halved}")
+                bar.advance(job)
+            elif not queue.again(job, failure):
+                outcome.failed.append(f"{job.name}: {failure.summary}")
+                _record(work, job, failure)
+                bar.advance(job)
+        if time.monotonic() > deadline:
+            outcome.left = len(queue.waiting) + len(places.busy)
+            return
 
 
 class _Queue:
     """Jobs that wait, in the order of the plan; those that need all the memory come last, one by one."""
 
-    def __init__(self, jobs: Sequence[Job]) -> None:
+    def __init__(self, jobs: Sequence[Job], gpu_gib: float) -> None:
         self.waiting, self.finished, self.alone_runs = list(jobs), set[str](), False
+        self.gpu_gib = gpu_gib
 
-    def next(self, room: float, nothing_runs: bool) -> Job | None:
-        """The first that is ready and fits into ``room`` GiB; when nothing runs, any fits."""
-        if self.alone_runs and not nothing_runs:
+    def next(self, busy: Collection[Job]) -> Job | None:
+        """The first that is ready and fits beside ``busy`` on the GPU; when nothing runs, any fits."""
+        if self.alone_runs and busy:
             return None
         self.alone_runs = False
+        room = self.gpu_gib - sum(job.gib for job in busy)
         ready = [j for j in self.waiting if j.needs is None or j.needs in self.finished]
-        ready = [j for j in ready if j.gib <= room or nothing_runs]
-        job = next((j for j in ready if not j.alone), ready[0] if ready and nothing_runs else None)
+        ready = [j for j in ready if j.gib <= room or not busy]
+        job = next((j for j in ready if not j.alone), ready[0] if ready and not busy else None)
         if job is not None:
             self.waiting.remove(job)
             self.alone_runs = job.alone
@@ -196,8 +202,8 @@ class _Bar:
         self.progress.update(self.task, advance=job.seconds, ended=self.ended)
 
 
-def _record(results: Path, job: Job, failure: Failure) -> None:
+def _record(work: Path, job: Job, failure: Failure) -> None:
     told = {"spec": job.cell.spec(), "pretrain": job.pretrain, "error": failure.error}
     if failure.memory:
         told |= {"out_of_memory": True, "batches_divided_by": 2**job.halved}
-    write_text(results / "failed" / f"{job.key}.json", json.dumps(told, indent=1))
+    write_text(work / "failed" / f"{job.key}.json", json.dumps(told, indent=1))

@@ -17,7 +17,7 @@ _ENVIRONMENT = ("NERSHIFT_", "PYTHONPATH", "OMP_NUM_THREADS")
 
 
 class RayPool:
-    """As many tasks at a time as places; every node sees the folders of work and results under the same path.
+    """As many tasks at a time as places; every node sees the work folder under the same path.
 
     What a lost worker was doing is started again from its last checkpoint, like any job that failed.
 
@@ -25,14 +25,13 @@ class RayPool:
         address: of a cluster (``auto``: the one of this machine); ``local`` starts one that ends with the grid.
     """
 
-    def __init__(self, count: int | None, results: Path, work: Path, address: str) -> None:
+    def __init__(self, count: int | None, work: Path, address: str) -> None:
         kept = {k: v for k, v in os.environ.items() if k.startswith(_ENVIRONMENT)}
         self.ray, self.leave = connect(address, count, kept)
         found = self.ray.cluster_resources()
         self.count = count or max(1, int(found.get("CPU", 1)))
         self.busy: dict[int, Job] = {}
         self.tasks: dict[Any, int] = {}
-        self.places = (work.resolve(), results.resolve())
         work.mkdir(parents=True, exist_ok=True)
         self.mark = work / f".grid-{uuid.uuid4().hex}"
         self.mark.touch()
@@ -40,7 +39,7 @@ class RayPool:
         gpus = min(1.0, found.get("GPU", 0.0) / self.count)
         # A worker that used a GPU would end after its task; it has given the memory back, and can be used again.
         remote = self.ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0, max_calls=1000)(_run)
-        self.begin = lambda job: remote.remote(job, *self.places, self.mark.name, told)
+        self.begin = lambda job: remote.remote(job, work.resolve(), self.mark.name, told)
 
     def __enter__(self) -> RayPool:
         return self
@@ -77,7 +76,7 @@ class RayPool:
         return failure
 
 
-def _run(job: Job, work: Path, results: Path, mark: str, told: Mapping[str, Any]) -> Failure | None:
+def _run(job: Job, work: Path, mark: str, told: Mapping[str, Any]) -> Failure | None:
     import torch
 
     if not (work / mark).exists():
@@ -85,7 +84,7 @@ def _run(job: Job, work: Path, results: Path, mark: str, told: Mapping[str, Any]
             f"node {os.uname().nodename} does not see the folder of the grid",
             place=str(work),
             expected="a folder that all nodes share",
-            fix="give --work and --out on a shared file system",
+            fix="give --work on a shared file system",
         )
     torch.set_num_threads(1)
-    return run_job(job, work, results, {**origin(), **told})
+    return run_job(job, work, {**origin(), **told})

@@ -1,4 +1,4 @@
-"""One page over all results: tables, learning curves, sweeps, ranks, mistakes. No network, no script."""
+"""One page over all results: tables, learning curves, sweeps, ranks, errors. No network, no script."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import Any
 
 from experiments.cells import Cell
 from experiments.figures import Chart, charts_of, ranking
-from experiments.papers import TABLES, get_table
+from experiments.papers import TABLES, TITLES, get_table
 from experiments.report_calibration import calibration_table
-from experiments.report_errors import Mistakes, mistakes_of
+from experiments.report_errors import ColumnErrors, errors_of
 from experiments.show import View, as_markdown, view
+from experiments.store import ResultStore
 from experiments.table import Table
 from nershift.errors import MissingExtraError
 from nershift.evaluation.ranks import Ranking
@@ -27,14 +28,6 @@ from nershift.reports.markdown import markdown_table, marked
 from nershift.storage import write_text
 
 TITLE = "Results beside the papers"
-PAPERS = {
-    "in-domain": "Foundation",
-    "metaner": "MetaNER",
-    "metacross": "MetaCross",
-    "crosslm": "CrossLM",
-    "datnet": "DATNet",
-    "laner": "LANER",
-}
 
 
 @dataclass(frozen=True)
@@ -44,24 +37,24 @@ class Part:
     view: View
     charts: tuple[Chart, ...]
     ranking: Ranking | None
-    mistakes: tuple[Mistakes, ...] = field(default=())
+    errors: tuple[ColumnErrors, ...] = field(default=())
 
 
-def gather(results: Path, names: Sequence[str] | None = None) -> list[Part]:
+def gather(store: ResultStore, names: Sequence[str] | None = None) -> list[Part]:
     """Everything there is to show, table by table."""
-    return [_part(get_table(name), results) for name in names or TABLES]
+    return [_part(get_table(name), store) for name in names or TABLES]
 
 
-def _part(table: Table, results: Path) -> Part:
-    made = view(table, results)
+def _part(table: Table, store: ResultStore) -> Part:
+    made = view(table, store)
     if not made.done:
         return Part(made, (), None)
-    return Part(made, tuple(charts_of(made)), ranking(made), tuple(mistakes_of(made)))
+    return Part(made, tuple(charts_of(made)), ranking(made), tuple(errors_of(made, store)))
 
 
-def write(results: Path, out: Path, names: Sequence[str] | None = None, markdown: bool = False) -> list[Path]:
+def write(store: ResultStore, out: Path, names: Sequence[str] | None = None, markdown: bool = False) -> list[Path]:
     """Write ``report.html``, and with ``markdown`` also ``report.md``, into ``out``."""
-    parts = gather(results, names)
+    parts = gather(store, names)
     out.mkdir(parents=True, exist_ok=True)
     pages.write_page(out / "report.html", as_html(parts))
     if not markdown:
@@ -70,15 +63,10 @@ def write(results: Path, out: Path, names: Sequence[str] | None = None, markdown
     return [out / "report.html", out / "report.md"]
 
 
-def paper_of(part: Part) -> str:
-    name = part.view.table.name
-    return next((title for start, title in PAPERS.items() if name.startswith(start)), "Others")
-
-
 def as_html(parts: Sequence[Part]) -> str:
     papers: dict[str, list[Part]] = {}
     for part in parts:
-        papers.setdefault(paper_of(part), []).append(part)
+        papers.setdefault(TITLES[part.view.table.paper], []).append(part)
     links = "".join(f'<a href="#{_anchor(paper)}">{escape(paper)}</a> ' for paper in papers)
     runs = _runs(parts)
     done = sum(bool(p.view.done) for p in parts)
@@ -133,7 +121,7 @@ def _section(part: Part, fold: bool = False) -> str:
     if part.ranking is not None:
         body += f"<h3>Critical difference</h3>{_drawn(_ranks_chart(part.ranking))}"
         body += f"<p>{escape(ranks_told(part.ranking))}</p>"
-    body += "".join(_mistakes_html(found) for found in part.mistakes) + notes
+    body += "".join(_errors_html(found) for found in part.errors) + notes
     return f'<section id="{_anchor(table.name)}"><h2>{escape(table.title)}</h2>{body}</section>'
 
 
@@ -167,7 +155,7 @@ def cells(made: View) -> Cells:
     return Cells(_anchor(made.table.name), made.table.title, ("", *made.columns), rows, below=below)
 
 
-def _mistakes_html(found: Mistakes) -> str:
+def _errors_html(found: ColumnErrors) -> str:
     body = "".join(_drawn(chart) for chart in found.charts)
     body += "".join(f"<h3>{escape(t.title)}</h3>{pages.table_html(t)}" for t in found.tables)
     if found.examples:
@@ -189,7 +177,7 @@ def _markdown(part: Part) -> Iterator[str]:
     yield as_markdown(part.view)
     if part.ranking is not None:
         yield ranks_told(part.ranking) + "\n"
-    for found in part.mistakes:
+    for found in part.errors:
         yield f"### {found.title}\n"
         for table in found.tables:
             yield markdown_table(table).replace("## ", "#### ", 1) + "\n"

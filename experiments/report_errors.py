@@ -14,6 +14,7 @@ from experiments.error_analysis import analysis
 from experiments.figures import Chart
 from experiments.scores import Shown, against_best
 from experiments.show import MEAN, View
+from experiments.store import ResultStore
 from nershift.data.spans import Sentence
 from nershift.errors import NershiftError
 from nershift.evaluation.error_analysis import Example
@@ -27,7 +28,7 @@ EXAMPLES = 4
 
 
 @dataclass(frozen=True)
-class Mistakes:
+class ColumnErrors:
     """One column of a table, looked at closely."""
 
     title: str
@@ -37,7 +38,7 @@ class Mistakes:
     notes: tuple[str, ...] = ()
 
 
-def mistakes_of(made: View) -> Iterator[Mistakes]:
+def errors_of(made: View, store: ResultStore) -> Iterator[ColumnErrors]:
     """For each column in which the table's own method was run."""
     ours = made.table.ours
     rows = list(dict.fromkeys(row for row, _ in made.shown))
@@ -47,24 +48,24 @@ def mistakes_of(made: View) -> Iterator[Mistakes]:
             continue
         best = against_best(made.shown, ours, column, rows)
         systems = {ours: mine} | ({best.row: made.shown[best.row, column]} if best else {})
-        yield _column(column, ours, systems)
+        yield _column(column, ours, systems, store)
 
 
-def _column(column: str, ours: str, systems: Mapping[str, Shown]) -> Mistakes:
-    kept = {name: [m["mistakes"] for m in place.metrics if "mistakes" in m] for name, place in systems.items()}
+def _column(column: str, ours: str, systems: Mapping[str, Shown], store: ResultStore) -> ColumnErrors:
+    kept: dict[str, list[Mapping[str, Any]]] = {}
+    for name, place in systems.items():
+        kept[name] = [errors for cell in place.cells if (errors := store.analysis(cell).get("errors"))]
     tables = [_confusions(ours, kept[ours]), _familiarity(kept)]
     notes, examples = [], tuple[Example, ...]()
     if not kept[ours]:
         notes.append("These runs kept no confusions, seen and unseen mentions or examples.")
     else:
-        cell, first = next(
-            (c, m) for c, m in zip(systems[ours].cells, systems[ours].metrics, strict=True) if "mistakes" in m
-        )
+        cell = next(cell for cell in systems[ours].cells if store.analysis(cell).get("errors"))
         test = _test(cell)
-        examples = analysis(first["mistakes"], test).examples[:EXAMPLES]
+        examples = analysis(kept[ours][0], test).examples[:EXAMPLES]
         if test is None:
             notes.append("Examples are shown where the corpus is at hand (NERSHIFT_DATA).")
-    return Mistakes(
+    return ColumnErrors(
         f"{column}: by type, and what is mistaken",
         _by_type(systems),
         tuple(t for t in tables if t is not None and t.rows),

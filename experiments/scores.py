@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from experiments.cells import Cell, read_result
+from experiments.cells import Cell
+from experiments.store import Result, ResultStore
 from experiments.table import Table
 from nershift.evaluation.stats import SeedSummary, aggregate, f1_of, randomisation_test
 
@@ -64,26 +64,26 @@ class Against:
     p: float | None
 
 
-def collect(table: Table, results: Path, seeds: Sequence[int] | None = None) -> dict[Place, Shown]:
+def collect(table: Table, store: ResultStore, seeds: Sequence[int] | None = None) -> dict[Place, Shown]:
     """Runs by (row, column); a place without runs is there, empty."""
-    found: dict[Place, list[tuple[float, dict[str, Any], Cell]]] = {}
+    found: dict[Place, list[tuple[float, Result, Cell]]] = {}
     lacking: Counter[Place] = Counter()
     for cell in table.cells(seeds or table.seeds):
-        result = read_result(results, cell)
+        result = store.get(cell)
         for place, part in zip(table.places(cell), table.parts, strict=True):
             runs = found.setdefault(place, [])
             if result is None:
                 continue
             try:
-                runs.append((100 * float(table.value(result["metrics"], part)), result, cell))
+                runs.append((100 * float(table.value(result.metrics, part)), result, cell))
             except KeyError:
                 lacking[place] += 1
     return {
         place: Shown(
             tuple(value for value, _, _ in runs),
-            tuple(result["counts"] for _, result, _ in runs),
-            tuple(x for _, result, _ in runs if (x := _oracle(result["metrics"])) is not None),
-            tuple(result["metrics"] for _, result, _ in runs),
+            tuple(result.counts for _, result, _ in runs),
+            tuple(x for _, result, _ in runs if (x := _oracle(result.metrics)) is not None),
+            tuple(result.metrics for _, result, _ in runs),
             tuple(cell for _, _, cell in runs),
             lacking[place],
         )

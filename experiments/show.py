@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from experiments.label_efficiency import run_notes
 from experiments.scores import Place, Shown, against_best, collect, paired_p, row_means
+from experiments.store import ResultStore
 from experiments.table import Table
-from nershift.errors import DataError
 from nershift.evaluation.stats import seed_difference
 
 MEAN = "mean"
@@ -45,29 +44,22 @@ class View:
         return len(distinct(self.shown))
 
 
-def view(table: Table, results: Path, seeds: Sequence[int] | None = None) -> View:
+def view(table: Table, store: ResultStore, seeds: Sequence[int] | None = None) -> View:
     """Everything that is shown of a table."""
-    if not results.is_dir():
-        raise DataError(
-            "there is no such folder",
-            place=str(results),
-            expected="a folder of result files",
-            fix=f"check the path, or make them: python -m experiments run {table.name} --out {results}",
-        )
-    shown = collect(table, results, seeds)
+    shown = collect(table, store, seeds)
     rows, columns = table.layout()
     means = row_means(table, shown) if table.average else {}
     places = dict(shown) | {(row, MEAN): mean for row, mean in means.items()}
     head = (*columns, MEAN) if table.average else tuple(columns)
     lines = [line for row in rows for line in _lines(table, places, row, rows, head)]
     compared = tuple(_comparisons(table, shown, means, rows, columns))
-    told = (*_remarks(shown), *run_notes(table, shown, results, seeds or table.seeds))
+    told = (*_remarks(shown), *run_notes(table, shown, store, seeds or table.seeds))
     return View(table, head, tuple(lines), told, compared, shown)
 
 
-def markdown(table: Table, results: Path, seeds: Sequence[int] | None = None) -> str:
+def markdown(table: Table, store: ResultStore, seeds: Sequence[int] | None = None) -> str:
     """The table as Markdown: ours as mean ± sd, below it its interval and the paper's, then what the numbers mean."""
-    return as_markdown(view(table, results, seeds))
+    return as_markdown(view(table, store, seeds))
 
 
 def as_markdown(made: View) -> str:

@@ -39,6 +39,11 @@ class Table:
     best: bool = False
     bound: Callable[[Sequence[int]], list[Cell]] | None = None
 
+    @property
+    def paper(self) -> str:
+        """The folder of the paper: names of tables begin with it."""
+        return self.name.partition("-")[0]
+
     def layout(self) -> tuple[list[str], list[str]]:
         """Rows and columns in the order of the cells."""
         places = [p for cell in self.cells(self.seeds[:1]) for p in self.places(cell)]

@@ -32,13 +32,13 @@ class Workers:
     a worker is there at once, and the pages of the libraries are shared.
     """
 
-    def __init__(self, count: int, results: Path, work: Path) -> None:
+    def __init__(self, count: int, work: Path) -> None:
         self.forks = "forkserver" in multiprocessing.get_all_start_methods()
         self.context: Any = multiprocessing.get_context("forkserver" if self.forks else "spawn")
         if self.forks:
             # torch imports its compiler when the first optimiser is made, which takes as long as all the rest.
             self.context.set_forkserver_preload(["experiments.jobs", "torch._dynamo"])
-        self.count, self.places = count, (results, work)
+        self.count, self.work = count, work
         self.told = {**origin(), "at_once": count}
         self.busy: dict[int, Job] = {}
         self.workers: dict[int, _Worker] = {}
@@ -84,7 +84,7 @@ class Workers:
         threads = int(asked) if asked.isdigit() else (os.cpu_count() or 1) // self.count
         process = self.context.Process(
             target=_work,
-            args=(theirs, self.forks, threads, dict(os.environ), self.told, *self.places),
+            args=(theirs, self.forks, threads, dict(os.environ), self.told, self.work),
             daemon=True,
         )
         process.start()
@@ -129,7 +129,7 @@ def _work(
     threads: int,
     environment: Mapping[str, str],
     told: Mapping[str, Any],
-    *places: Path,
+    work: Path,
 ) -> None:
     import torch
 
@@ -137,7 +137,6 @@ def _work(
     os.environ.clear()
     os.environ.update(environment)  # that of the process all are forked from may be older
     torch.set_num_threads(max(1, threads))
-    results, work = places
     while True:
         try:
             job = line.recv()
@@ -146,7 +145,7 @@ def _work(
         if forked and not _cuda_answers():
             line.send(_NO_FORK)
             return
-        failure = run_job(job, work, results, told)
+        failure = run_job(job, work, told)
         try:
             line.send(failure)
         except BrokenPipeError:  # gone meanwhile; the result is written all the same

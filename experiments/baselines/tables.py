@@ -24,7 +24,7 @@ def _target_only(seeds: Sequence[int]) -> list[Cell]:
     targets = ("conll2003_en", "bionlp13pc", "mit_movie", "mit_restaurant")
     plain = merge(VECTORS, {"train": TARGET_PHASE})
     return [
-        Cell("in-domain", "target_only", t, (), s, merge(plain, _CONLL) if t == "conll2003_en" else plain)
+        Cell("baselines-in-domain", "target_only", t, (), s, merge(plain, _CONLL) if t == "conll2003_en" else plain)
         for t in targets
         for s in seeds
     ]
@@ -51,7 +51,7 @@ RECIPES: dict[str, dict[str, Any]] = {
 def _recipes(seeds: Sequence[int]) -> list[Cell]:
     targets = ("mit_restaurant", "bionlp13pc", "re3d", "conll2003_en")
     return [
-        Cell("in-domain-recipes", "target_only", t, (), s, merge(_START, over), row=row)
+        Cell("baselines-recipes", "target_only", t, (), s, merge(_START, over), row=row)
         for row, over in RECIPES.items()
         for t in targets
         for s in seeds
@@ -60,7 +60,7 @@ def _recipes(seeds: Sequence[int]) -> list[Cell]:
 
 TABLES = [
     Table(
-        "in-domain",
+        "baselines-in-domain",
         "In-domain F1 with 100-dimensional GloVe vectors: character CNN, BiGRU (conll2003_en: BiLSTM), CRF",
         _target_only,
         lambda cell: (cell.name, cell.target),
@@ -79,7 +79,7 @@ TABLES = [
         average=False,
     ),
     Table(
-        "in-domain-recipes",
+        "baselines-recipes",
         "Recipes for the in-domain model, F1 on dev",
         _recipes,
         lambda cell: (cell.name, cell.target),

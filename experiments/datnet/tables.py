@@ -26,7 +26,7 @@ _STEPS_ENGLISH = 4000  # 1,000 are too few (table datnet-full)
 _GLOVE = {"vectors": "glove.100d.txt"}
 # Rows of one sub-word table for all languages, cut to its first axes (table datnet-axes); case is kept, as the table
 # keeps it. Source and target both have them, which on dev is better than English GloVe for the source
-# (results/benchmarks/datnet-choices.json).
+# (benchmarks/results/datnet-choices.json).
 AXES = 256
 
 

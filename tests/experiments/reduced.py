@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from experiments import jobs
-from experiments.cells import Cell, Labels, read_result
+from experiments.cells import Cell, Labels
 from experiments.papers import TABLES
+from experiments.store import Result, ResultStore
 from experiments.table import Table
 from nershift.config import merge
 from nershift.data.corpus import Corpus
@@ -119,13 +120,13 @@ def _named(config: Any, key: str) -> list[Any]:
     return [v for k, v in config.items() if k == key and v] + [x for v in config.values() for x in _named(v, key)]
 
 
-def run_reduced(cell: Cell, work: Path, device: str = "cpu") -> dict[str, Any]:
-    """From pre-training to result file; gives what the file holds. Expects ``jobs`` to be patched."""
+def run_reduced(cell: Cell, work: Path, device: str = "cpu") -> Result:
+    """From pre-training to a finished result. Expects ``jobs`` to be patched."""
     small = reduced(cell, merge(SMALL, {"device": device}))
     if small.pretraining:
         jobs.run_pretraining(small, work)
-    jobs.run_cell(small, work, work / "results")
-    result = read_result(work / "results", small)
+    jobs.run_cell(small, work)
+    result = ResultStore(work, work).get(small)
     assert result is not None
     return result
 

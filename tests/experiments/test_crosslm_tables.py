@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from made_results import finish, store
 
-from experiments.cells import Cell, read_result, write_result
+from experiments.cells import Cell
 from experiments.crosslm.tables import TABLES, UNSUPERVISED
 from experiments.jobs import raw_text, run_cell
 from experiments.papers import get_table
@@ -122,11 +123,11 @@ def test_cells_keep_the_keys_they_had_before_there_was_raw_text() -> None:
 @pytest.mark.parametrize(("table", "row"), [("crosslm-table4", "crosslm"), ("crosslm-fig6", "crosslm")])
 def test_a_cell_runs_from_catalog_to_result(table: str, row: str, corpora: Path, tmp_path: Path) -> None:
     cell = next(c for c in get_table(table).cells((1,)) if c.name == row).with_config(SMALL)
-    run_cell(cell, tmp_path / "work", tmp_path / "results")
-    found = read_result(tmp_path / "results", cell)
+    run_cell(cell, tmp_path / "work")
+    found = store(tmp_path / "work").get(cell)
     assert found is not None
-    assert {"f1", "by_type"} <= found["metrics"]["test_tokens"].keys()
-    assert ("log" in found["metrics"]) == (table == "crosslm-fig6")
+    assert {"f1", "by_type"} <= found.metrics["test_tokens"].keys()
+    assert ("log" in found.metrics) == (table == "crosslm-fig6")
 
 
 def test_one_run_fills_several_columns(tmp_path: Path) -> None:
@@ -137,14 +138,14 @@ def test_one_run_fills_several_columns(tmp_path: Path) -> None:
         "test_tokens": {"f1": 0.75, "by_type": types},
     }
     for cell in table.cells((1,)):
-        write_result(tmp_path, cell, metrics, np.ones((4, 3)), {})
-    text = markdown(table, tmp_path, (1,))
+        finish(tmp_path, cell, metrics, np.ones((4, 3)))
+    text = markdown(table, store(tmp_path), (1,))
     assert "| cbs_scitech P | cbs_scitech R | cbs_scitech F1 | cbs_scitech token F1 |" in text
     assert "| crosslm | 60.00 (1 run) | 80.00 (1 run) | 70.00 (1 run) | 75.00 (1 run) |" in text
     assert "*73.59 (-3.59)*" in text
-    assert collect(get_table("crosslm-table4"), tmp_path, (1,))["crosslm", "cbs_scitech"].scores == (70.0,)
-    assert collect(get_table("crosslm-table5"), tmp_path, (1,))["crosslm", "PER"].scores == pytest.approx((7.0,))
-    assert collect(get_table("crosslm-table5"), tmp_path, (1,))["crosslm", "MISC"].scores == (0.0,)
+    assert collect(get_table("crosslm-table4"), store(tmp_path), (1,))["crosslm", "cbs_scitech"].scores == (70.0,)
+    assert collect(get_table("crosslm-table5"), store(tmp_path), (1,))["crosslm", "PER"].scores == pytest.approx((7.0,))
+    assert collect(get_table("crosslm-table5"), store(tmp_path), (1,))["crosslm", "MISC"].scores == (0.0,)
 
 
 def test_curves_are_read_from_the_log(tmp_path: Path) -> None:
@@ -152,8 +153,8 @@ def test_curves_are_read_from_the_log(tmp_path: Path) -> None:
     log = [{"phase": "pretrain", "epoch": 1, "dev_f1": None}]
     log += [{"phase": "train", "epoch": e, "dev_f1": e / 100} for e in range(1, 13)]
     for cell in table.cells((1,)):
-        write_result(tmp_path, cell, {"test": {"f1": 0.5}, "log": log}, np.ones((4, 3)), {})
-    shown = collect(table, tmp_path, (1,))
+        finish(tmp_path, cell, {"test": {"f1": 0.5}, "log": log}, np.ones((4, 3)))
+    shown = collect(table, store(tmp_path), (1,))
     assert [shown["crosslm", part].scores[0] for part in table.parts] == [1, 2, 4, 8, 12, 12]
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from made_results import finish, store
 
-from experiments.cells import write_result
 from experiments.datnet.tables import DAT_F, NAMES, TABLES, cell, schedule
 from experiments.papers import get_table
 from experiments.show import collect
@@ -80,8 +80,8 @@ def test_what_the_adversary_does_is_read_from_the_log(tmp_path: Path) -> None:
     ]
     for made in table.cells((1,)):
         assert made.keep_log
-        write_result(tmp_path, made, {"test": {"f1": 0.25}, "log": log}, np.ones((4, 3)), {})
-    shown = collect(table, tmp_path, (1,))
+        finish(tmp_path, made, {"test": {"f1": 0.25}, "log": log}, np.ones((4, 3)))
+    shown = collect(table, store(tmp_path), (1,))
     row = "conll2002_es: α = 0.1"
     found = [shown[row, part].scores[0] for part in table.parts]
     assert found == pytest.approx([51, 54, 56, 1, 4, 6, 25])

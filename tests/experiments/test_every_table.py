@@ -43,6 +43,6 @@ def test_runs_end_to_end(
     monkeypatch.setenv("NERSHIFT_VECTORS", str(inputs))
     monkeypatch.setenv("NERSHIFT_ENCODERS", str(inputs))
     result = reduced.run_reduced(cell, tmp_path)
-    assert result["spec"]["method"] == cell.method
-    if "f1" in result["metrics"]["test"] and table.parts == ("",):
-        assert math.isfinite(table.value(result["metrics"], ""))
+    assert result.spec["method"] == cell.method
+    if "f1" in result.metrics["test"] and table.parts == ("",):
+        assert math.isfinite(table.value(result.metrics, ""))

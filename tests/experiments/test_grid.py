@@ -5,13 +5,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from made_results import finish, store
 
-from experiments.cells import Cell, read_result, write_result
+from experiments.cells import Cell
 from experiments.metaner.tables import EIGHT, SOURCES, TARGETS, sources_of
 from experiments.papers import TABLES, get_table
 from experiments.plan import plan
 from experiments.pool import run_grid
 from experiments.show import collect, markdown
+from experiments.store import ResultStore
 from experiments.table import Table
 from nershift.data.builtin import builtin_corpus
 from nershift.data.formats import write_corpus
@@ -57,32 +59,23 @@ def test_pretraining_is_shared_by_targets_and_amounts_of_labels() -> None:
     assert _cell("multitask").pretraining is None
 
 
-def test_results_keep_counts_and_absent_ones_are_none(tmp_path: Path) -> None:
-    cell, counts = _cell("target_only"), np.array([[1, 2, 3], [0, 300, 4]])
-    assert read_result(tmp_path, cell) is None
-    write_result(tmp_path, cell, {"test": {"f1": 0.5}}, counts, {"commit": "c"})
-    found = read_result(tmp_path, cell)
-    assert found is not None
-    np.testing.assert_array_equal(found["counts"], counts)
-    assert found["spec"]["seed"] == 1
-    assert found["origin"] == {"commit": "c"}
-
-
 def test_a_grid_runs_resumes_and_survives_a_broken_cell(corpora: Path, tmp_path: Path) -> None:
-    results, work = tmp_path / "results", tmp_path / "work"
+    results = ResultStore(tmp_path, tmp_path / "work")
     cells = [_cell("target_only"), _cell("finetune", joint=False), _cell("source_only", joint=False)]
     assert [j.pretrain for j in plan(cells, results)] == [True, False, False, False]
-    outcome = run_grid(cells, results, work, workers=1, quiet=True)
+    outcome = run_grid(cells, results, workers=1, quiet=True)
     # source_only starts from finetune's pre-training, whose sources do not share one label space.
     assert outcome.done == 2
     assert len(outcome.failed) == 1
     assert "source_only" in outcome.failed[0]
-    record = json.loads(next((results / "failed").iterdir()).read_text())
+    record = json.loads(next((tmp_path / "work" / "failed").iterdir()).read_text())
     assert "SetupError" in record["error"]
-    assert plan(cells[:2], results) == []
-    before = cells[0].path(results).stat().st_mtime_ns
-    assert run_grid(cells[:2], results, work, workers=1, quiet=True).done == 2
-    assert cells[0].path(results).stat().st_mtime_ns == before
+    assert not list((tmp_path / "work" / "finished").iterdir())
+    again = ResultStore(tmp_path, tmp_path / "work")
+    assert plan(cells[:2], again) == []
+    before = (tmp_path / "toy" / "results.jsonl.gz").stat().st_mtime_ns
+    assert run_grid(cells[:2], again, workers=1, quiet=True).done == 2
+    assert (tmp_path / "toy" / "results.jsonl.gz").stat().st_mtime_ns == before
 
 
 def test_tables_show_runs_beside_the_paper_and_say_what_was_not_run(tmp_path: Path) -> None:
@@ -95,14 +88,14 @@ def test_tables_show_runs_beside_the_paper_and_say_what_was_not_run(tmp_path: Pa
     for i, cell in enumerate(cells):
         right = rng.integers(0, 2, 200) if cell.method == "metaner" else np.zeros(200, int)
         counts = np.stack([right, np.ones(200, int), np.ones(200, int)], 1)
-        write_result(tmp_path, cell, {"test": {"f1": 0.6 + 0.01 * i}}, counts, {})
-    text = markdown(table, tmp_path)
+        finish(tmp_path, cell, {"test": {"f1": 0.6 + 0.01 * i}}, counts)
+    text = markdown(table, store(tmp_path))
     assert "| metaner | 61.00 ± 1.00 | 61.00 ± 1.00 |" in text
     assert "*68.52 (-7.52)*" in text
     assert "| dann | not run | not run |" in text
     assert "metaner − finetune: -3.00" in text
     assert "on: none" in text  # the counts are not those of the scores, so there is nothing to test
-    assert collect(table, tmp_path)["dann", "re3d"].summary is None
+    assert collect(table, store(tmp_path))["dann", "re3d"].summary is None
 
 
 def test_every_listed_table_has_distinct_cells_and_known_methods() -> None:
@@ -141,6 +134,6 @@ def test_the_command_lists_and_shows(tmp_path: Path) -> None:
     listed = runner.invoke(app, ["list"])
     assert listed.exit_code == 0
     assert "metaner-table3" in listed.output
-    shown = runner.invoke(app, ["show", "in-domain", "--markdown", "--out", str(tmp_path)])
+    shown = runner.invoke(app, ["show", "baselines-in-domain", "--markdown", "--results", str(tmp_path)])
     assert shown.exit_code == 0
     assert "| target_only | not run | not run | not run | not run |" in shown.output

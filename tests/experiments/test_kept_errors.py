@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from experiments.error_analysis import analysis, mistakes
+from experiments.error_analysis import analysis, summarise_errors
 from nershift.data.spans import Sentence, Span
 from nershift.evaluation.error_analysis import analyse
 
@@ -23,7 +23,7 @@ FOUND = [
 
 
 def test_numbers_survive_and_words_are_not_kept() -> None:
-    kept = json.loads(json.dumps(mistakes(GOLD, FOUND, GOLD[:1])))
+    kept = json.loads(json.dumps(summarise_errors(GOLD, FOUND, GOLD[:1])))
     assert not {"Ada", "Rome", "fell"} & set(json.dumps(kept).replace('"', " ").split())
     whole, again = analyse(GOLD, FOUND, GOLD[:1], 6), analysis(kept, GOLD)
     assert (again.kinds, again.confusions, again.seen, again.unseen) == (
@@ -33,7 +33,7 @@ def test_numbers_survive_and_words_are_not_kept() -> None:
 
 
 def test_examples_need_the_corpus_as_it_was() -> None:
-    kept = mistakes(GOLD, FOUND, ())
+    kept = summarise_errors(GOLD, FOUND, ())
     assert analysis(kept, None).examples == ()
     changed = [GOLD[0], *GOLD[:1], *GOLD[2:]]  # sentence 1 has other words now
     left = {e.tokens for e in analysis(kept, changed).examples}

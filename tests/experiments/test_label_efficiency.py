@@ -4,8 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from made_results import finish, store
 
-from experiments.cells import Cell, write_result
+from experiments.cells import Cell
 from experiments.label_efficiency import reached
 from experiments.show import view
 from experiments.table import Table
@@ -39,7 +40,7 @@ def test_only_seeds_that_curve_and_bound_both_have_are_compared(tmp_path: Path) 
         return [Cell("", "target_only", t, (), s) for t in ("re3d", "wikigold") for s in (1, 2)]
 
     def write(cell: Cell, f1: float) -> None:
-        write_result(tmp_path, cell, {"test": {"f1": f1}}, np.ones((3, 3), int), {})
+        finish(tmp_path, cell, {"test": {"f1": f1}}, np.ones((3, 3), int))
 
     for cell in curve(()):
         if cell.target != "wnut2017" or cell.ratio:  # a row with a gap is passed over
@@ -48,7 +49,7 @@ def test_only_seeds_that_curve_and_bound_both_have_are_compared(tmp_path: Path) 
         if cell.seed == 1:
             write(cell, 0.5 if cell.target == "re3d" else 0.9)
     table = Table("t", "", curve, lambda c: (c.target, f"{c.ratio or 1.0:g}"), average=False, bound=bound)
-    assert view(table, tmp_path).run_notes[-1] == (
+    assert view(table, store(tmp_path)).run_notes[-1] == (
         "Share of labels at which it reaches In-Domain with all of them: re3d 30%, wikigold nowhere; 30% on average "
         "where it does."
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from made_results import store
 
-from experiments.cells import pack_spans, unpack_spans
+from experiments.error_analysis import pack_spans, unpack_spans
 from experiments.jobs import apart
 from experiments.laner import tables
 from experiments.papers import TABLES
@@ -29,7 +30,7 @@ def test_cells_can_be_run_and_published_numbers_are_shown(table, tmp_path):
             assert config.encoder.kind == ("recurrent" if cell.row in ("LSTM-CRF", "crosslm") else "transformer")
     rows, columns = table.layout()
     assert all(row in rows and column in columns for row, column in table.published)
-    assert "not run" in markdown(table, tmp_path)
+    assert "not run" in markdown(table, store(tmp_path))
 
 
 def test_plain_heads_train_as_laner_does():

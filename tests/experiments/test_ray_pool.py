@@ -8,11 +8,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from made_results import store
 
-from experiments.cells import Cell, read_result
+from experiments.cells import Cell
 from experiments.jobs import run_cell, run_pretraining
 from experiments.pool import run_grid
 from experiments.ray_pool import RayPool
+from experiments.store import ResultStore
 from nershift.data.builtin import builtin_corpus
 from nershift.data.formats import write_corpus
 from nershift.errors import SetupError
@@ -53,7 +55,8 @@ def _workers(data: Path) -> list[int]:
 
 @pytest.mark.slow
 def test_a_grid_on_two_ray_workers_survives_the_loss_of_one(corpora: Path, tmp_path: Path) -> None:
-    results, work = tmp_path / "results", tmp_path / "work"
+    work = tmp_path / "work"
+    results = ResultStore(tmp_path, work)
     cells = [Cell("t", "finetune", "wikigold", ("wnut2017",), s, SMALL, joint=False) for s in (1, 2)]
     killed, over = list[int](), threading.Event()
 
@@ -67,7 +70,7 @@ def test_a_grid_on_two_ray_workers_survives_the_loss_of_one(corpora: Path, tmp_p
 
     watcher = threading.Thread(target=kill_one)
     watcher.start()
-    outcome = run_grid(cells, results, work, workers=2, quiet=True, pool=partial(RayPool, address="local"))
+    outcome = run_grid(cells, results, workers=2, quiet=True, pool=partial(RayPool, address="local"))
     over.set()
     watcher.join()
     assert killed
@@ -76,15 +79,15 @@ def test_a_grid_on_two_ray_workers_survives_the_loss_of_one(corpora: Path, tmp_p
     # The same numbers as without Ray, the loss and the resuming.
     for cell in cells:
         run_pretraining(cell, tmp_path / "plain")
-        run_cell(cell, tmp_path / "plain", tmp_path / "plain-results")
-        ours, plain = read_result(results, cell), read_result(tmp_path / "plain-results", cell)
+        run_cell(cell, tmp_path / "plain")
+        ours, plain = results.get(cell), store(tmp_path / "plain").get(cell)
         assert ours is not None
         assert plain is not None
-        assert ours["metrics"]["test"] == plain["metrics"]["test"]
-        assert ours["origin"]["at_once"] == 2
+        assert ours.metrics["test"] == plain.metrics["test"]
+        assert ours.origin["at_once"] == 2
     assert not list(work.glob(".grid-*"))
 
 
 def test_an_address_where_nothing_answers_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="cannot reach a Ray cluster"):
-        RayPool(1, tmp_path, tmp_path, "127.0.0.1:9")
+        RayPool(1, tmp_path, "127.0.0.1:9")

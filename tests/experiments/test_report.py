@@ -9,14 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from made_results import finish, store
 
-from experiments.cells import Cell, write_result
-from experiments.error_analysis import mistakes
+from experiments.cells import Cell
+from experiments.error_analysis import summarise_errors
 from experiments.figures import amounts, charts_of, ranking
 from experiments.papers import TABLES, get_table
 from experiments.report import _notes, as_html, as_markdown_page, gather, write
 from experiments.report_calibration import calibration_table
 from experiments.show import view
+from experiments.store import ResultStore
 from nershift.data.builtin import builtin_corpus
 from nershift.data.formats import write_corpus
 from nershift.data.spans import Sentence
@@ -41,15 +43,15 @@ def _write(results: Path, cells: Iterable[Cell]) -> None:
         score = {"f1": float(right.mean()), "support": 40}
         types = {"Complex": score, "Simple_chemical": score}
         metrics = {"test": score | {"by_type": types}, "selection": "best dev F1"}
-        write_result(results, cell, metrics, counts, {})
+        finish(results, cell, metrics, counts)
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def results(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
     folder = tmp_path_factory.mktemp("results")
     for name in SHOWN:
         _write(folder, get_table(name).cells((1, 2)))
-    return folder
+    return store(folder)
 
 
 class Tags(HTMLParser):
@@ -70,7 +72,7 @@ class Tags(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_page_is_whole_and_fetches_nothing(results: Path, tmp_path: Path) -> None:
+def test_the_page_is_whole_and_fetches_nothing(results: ResultStore, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     (page, told) = write(results, tmp_path / "out", markdown=True)
     text = page.read_text(encoding="utf-8")
@@ -86,7 +88,7 @@ def test_the_page_is_whole_and_fetches_nothing(results: Path, tmp_path: Path) ->
     assert text.count("prefers-color-scheme: dark") == 1
 
 
-def test_each_shape_of_table_has_its_chart(results: Path) -> None:
+def test_each_shape_of_table_has_its_chart(results: ResultStore) -> None:
     pytest.importorskip("matplotlib")
     told = {name: [c.what for c in charts_of(view(get_table(name), results))] for name in SHOWN}
     assert told["metaner-fig7"][0].startswith("F1 against share of target labels")
@@ -107,7 +109,7 @@ def test_names_that_end_in_numbers_are_amounts() -> None:
     assert amounts([]) is None
 
 
-def test_ranks_are_over_whole_rows_only(results: Path, tmp_path: Path) -> None:
+def test_ranks_are_over_whole_rows_only(results: ResultStore, tmp_path: Path) -> None:
     made = view(get_table("metaner-table3"), results)
     found = ranking(made)
     assert found is not None
@@ -119,15 +121,13 @@ def test_ranks_are_over_whole_rows_only(results: Path, tmp_path: Path) -> None:
     assert found == rank_systems(means)
     cells = [c for c in get_table("metaner-table3").cells((1,)) if c.target != "re3d" or c.method != "protonet"]
     _write(tmp_path, cells)
-    less = ranking(view(get_table("metaner-table3"), tmp_path))
+    less = ranking(view(get_table("metaner-table3"), store(tmp_path)))
     assert less is not None
     assert "protonet" not in less.names
     assert ranking(view(get_table("metaner-fig7"), results)) is None
 
 
-def test_mistakes_and_examples_come_from_results_and_the_corpus(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_and_examples_come_from_results_and_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = builtin_corpus("market")
     write_corpus(tmp_path / "data" / "bionlp13pc", corpus)
     monkeypatch.setenv("NERSHIFT_DATA", str(tmp_path / "data"))
@@ -139,10 +139,11 @@ def test_mistakes_and_examples_come_from_results_and_the_corpus(
     for cell in get_table("metaner-table3").cells((1,)):
         if cell.target == "bionlp13pc" and cell.method in ("metaner", "finetune"):
             counts = np.array([[1, 1, 1]] * 10)
-            metrics = {"test": {"f1": 1.0, "by_type": {}}, "mistakes": mistakes(gold, wrong, corpus.train)}
-            write_result(tmp_path / "results", cell, metrics, counts, {})
-    (part,) = gather(tmp_path / "results", ["metaner-table3"])
-    (found,) = part.mistakes
+            metrics = {"test": {"f1": 1.0, "by_type": {}}}
+            errors = summarise_errors(gold, wrong, corpus.train)
+            finish(tmp_path / "results", cell, metrics, counts, errors=errors)
+    (part,) = gather(store(tmp_path / "results"), ["metaner-table3"])
+    (found,) = part.errors
     assert [t.key for t in found.tables] == ["confusions", "familiarity"]
     assert all(pred == "person" for _, pred, _ in found.tables[0].rows)
     assert found.examples
@@ -152,9 +153,9 @@ def test_mistakes_and_examples_come_from_results_and_the_corpus(
     assert "person: wrong type" in as_markdown_page([part])
     jobs.corpus.cache_clear()
     monkeypatch.setenv("NERSHIFT_DATA", str(tmp_path / "nowhere"))
-    (part,) = gather(tmp_path / "results", ["metaner-table3"])
-    assert part.mistakes[0].examples == ()
-    assert "where the corpus is at hand" in part.mistakes[0].notes[0]
+    (part,) = gather(store(tmp_path / "results"), ["metaner-table3"])
+    assert part.errors[0].examples == ()
+    assert "where the corpus is at hand" in part.errors[0].notes[0]
     jobs.corpus.cache_clear()
 
 
@@ -174,15 +175,16 @@ def test_notes_are_escaped_and_their_code_is_marked() -> None:
     assert _notes(["a < b, `nershift fit`"]) == '<p class="note">a &lt; b, <code>nershift fit</code></p>'
 
 
-def test_the_command(results: Path, tmp_path: Path) -> None:
+def test_the_command(results: ResultStore, tmp_path: Path) -> None:
     from typer.testing import CliRunner
 
     from experiments.__main__ import app
 
-    arguments = ["report", "metaner-lambda", "--results", str(results), "--out", str(tmp_path)]
+    places = ["--results", str(results.folder), "--work", str(results.work)]
+    arguments = ["report", "metaner-lambda", *places, "--out", str(tmp_path)]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
     assert (tmp_path / "report.html").exists()
     assert not (tmp_path / "report.md").exists()
-    wrong = CliRunner().invoke(app, ["report", "metaner-lamda", "--results", str(results)])
+    wrong = CliRunner().invoke(app, ["report", "metaner-lamda", *places])
     assert isinstance(wrong.exception, ConfigError)

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import TracebackType
 
 import pytest
+from made_results import store
 
 from experiments.cells import Cell
 from experiments.costs import Cost, Rates, estimate, gpu_memory, total
@@ -13,9 +14,9 @@ from experiments.jobs import Failure, smaller
 from experiments.papers import TABLES
 from experiments.plan import Job, plan
 from experiments.pool import HALVINGS, Outcome, run_grid
+from experiments.store import ROOT, Result, ResultStore
 from nershift.run import resolve
 
-RESULTS = Path(__file__).parents[2] / "results"
 OOM = Failure("CUDA out of memory", "OutOfMemoryError: CUDA out of memory", memory=True)
 CRASH = Failure("boom", "RuntimeError: boom")
 
@@ -61,17 +62,14 @@ class Scripted:
         self.trims += 1
 
 
-def _run(cells: Sequence[Cell], results: Path, pool: Scripted, gpu_gib: float | None = None) -> Outcome:
-    work, count = results / "work", pool.count
-    return run_grid(
-        cells, results, work, workers=count, gpu_gib=gpu_gib, quiet=True, pool=lambda *_: pool
-    )  # fmt: skip
+def _run(cells: Sequence[Cell], folder: Path, pool: Scripted, gpu_gib: float | None = None) -> Outcome:
+    return run_grid(cells, store(folder), workers=pool.count, gpu_gib=gpu_gib, quiet=True, pool=lambda *_: pool)
 
 
 def test_tables_come_as_named_then_seeds_then_what_others_wait_for_then_the_longest(tmp_path: Path) -> None:
     cells = _grid("second", (1, 2)) + _grid("first", (1,))
     cells = [Cell(**{**vars(c), "shots": 50 if c.table == "first" else None}) for c in cells]
-    jobs = plan(cells, tmp_path)
+    jobs = plan(cells, store(tmp_path))
     assert [j.cell.table for j in jobs] == sorted((j.cell.table for j in jobs), reverse=True)
     for table in ("second", "first"):
         part = [j for j in jobs if j.cell.table == table]
@@ -85,7 +83,7 @@ def test_tables_come_as_named_then_seeds_then_what_others_wait_for_then_the_long
     # The first table's pre-training serves the second table too, and comes once for each seed.
     assert sum(j.pretrain for j in jobs) == 2
     assert all(j.needs in {k.key for k in jobs} for j in jobs if j.needs)
-    seeds = [j.cell.seed for j in plan(cells, tmp_path, by="seed")]
+    seeds = [j.cell.seed for j in plan(cells, store(tmp_path), by="seed")]
     assert seeds == sorted(seeds)
 
 
@@ -167,34 +165,28 @@ def test_halved_batches_make_the_same_number_of_updates() -> None:
 
 
 def test_estimates_bound_the_steps_of_finished_runs() -> None:
-    paths = sorted(RESULTS.glob("*.json"))
-    assert paths
+    results = list(ResultStore(ROOT))
+    assert results
     exact = 0
-    for path in paths:
-        result = json.loads(path.read_text(encoding="utf-8"))
-        metrics = result["metrics"]
-        cell = Cell.of(result["spec"], joint=metrics["data"]["start"] is None)
-        took = sum(stage.get("steps", 0) for stage in metrics["phases"].values())
+    for result in results:
+        cell = Cell.of(result.spec, joint=result.metrics["data"]["start"] is None)
+        took = sum(stage.get("steps", 0) for stage in result.metrics["phases"].values())
         steps = estimate(cell).steps
-        assert took <= steps, path.name
+        assert took <= steps, result.name
         exact += took == steps
-    assert exact > len(paths) / 4  # those that no early stopping ended
+    assert exact > len(results) / 4  # those that no early stopping ended
 
 
-def test_finished_runs_correct_the_estimates(tmp_path: Path) -> None:
+def test_finished_runs_correct_the_estimates() -> None:
     cell = Cell("t", "target_only", "wikigold", (), 1, {"train": {"epochs": 5}})
     plain = Rates()(cell)
     assert plain.seconds == estimate(cell).seconds > 0
     metrics = {"device": "cuda:0", "seconds": 8 * 3 * plain.seconds, "data": {"start": None}}
-    told = {"spec": cell.spec(), "metrics": metrics, "origin": {"at_once": 8}}
-    (tmp_path / "one.json").write_text(json.dumps(told))
-    rates = Rates.learn(tmp_path)
+    rates = Rates.learn([Result(cell.spec(), metrics, "", {"at_once": 8})])
     assert rates(cell).seconds == pytest.approx(3 * plain.seconds)
     like = Cell("t", "aggregate", "wikigold", ("wnut2017",), 1)
     assert rates(like).seconds == pytest.approx(3 * estimate(like).seconds)  # the nearest that is known
-    metrics["device"] = "cpu"
-    (tmp_path / "one.json").write_text(json.dumps(told))
-    assert Rates.learn(tmp_path).factors == {}
+    assert Rates.learn([Result(cell.spec(), {**metrics, "device": "cpu"}, "", {})]).factors == {}
 
 
 def test_a_shared_pretraining_is_paid_for_once() -> None:
@@ -218,5 +210,5 @@ def test_every_cell_of_every_table_has_an_estimate(name: str) -> None:
 
 
 def test_every_committed_result_is_shown_in_some_table() -> None:
-    shown = {c.path(RESULTS).name for t in TABLES.values() for c in t.cells(range(1, 11))}
-    assert {p.name for p in RESULTS.glob("*.json")} <= shown
+    shown = {c.key for t in TABLES.values() for c in t.cells(range(1, 11))}
+    assert {result.key for result in ResultStore(ROOT)} <= shown

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from made_results import finish, store
 
-from experiments.cells import Cell, write_result
+from experiments.cells import Cell
 from experiments.scores import against_best, collect, paired_p
 from experiments.show import as_markdown, markdown, view
+from experiments.store import ResultStore
 from experiments.table import Table
 from nershift.errors import DataError
 from nershift.evaluation.stats import aggregate, f1_of, randomisation_test
@@ -30,7 +32,7 @@ def _table(**more: object) -> Table:
 
 
 @pytest.fixture
-def results(tmp_path: Path) -> Path:
+def results(tmp_path: Path) -> ResultStore:
     shares = {"ours": 0.8, "near": 0.5, "far": 0.1}
     for i, cell in enumerate(CELLS):
         if (cell.method, cell.target) == ("far", "wikigold"):
@@ -39,8 +41,8 @@ def results(tmp_path: Path) -> Path:
         metrics = {"test": {"f1": float(f1_of(counts.sum(0)))}, "selection": "best dev F1"}
         if cell.method == "ours" and cell.target == "re3d":
             metrics |= {"test_oracle": 0.9, "selection": "last"}
-        write_result(tmp_path, cell, metrics, counts, {})
-    return tmp_path
+        finish(tmp_path, cell, metrics, counts)
+    return store(tmp_path)
 
 
 def _line(text: str, start: str, after: str = "") -> list[str]:
@@ -50,7 +52,7 @@ def _line(text: str, start: str, after: str = "") -> list[str]:
     return [cell.strip() for cell in found.strip("| ").split(" | ")]
 
 
-def test_every_number_is_told_with_its_interval_and_difference(results: Path) -> None:
+def test_every_number_is_told_with_its_interval_and_difference(results: ResultStore) -> None:
     table = _table()
     text = markdown(table, results)
     summary = aggregate(collect(table, results)["ours", "re3d"].scores)
@@ -62,7 +64,7 @@ def test_every_number_is_told_with_its_interval_and_difference(results: Path) ->
     assert "best seed" not in text
 
 
-def test_the_best_other_row_is_tested_on_the_same_sentences(results: Path) -> None:
+def test_the_best_other_row_is_tested_on_the_same_sentences(results: ResultStore) -> None:
     shown = collect(_table(), results)
     found = against_best(shown, "ours", "re3d", ("ours", "near", "far"))
     assert found is not None
@@ -73,14 +75,14 @@ def test_the_best_other_row_is_tested_on_the_same_sentences(results: Path) -> No
     assert against_best(shown, "far", "wikigold", ("ours", "far")) is None
 
 
-def test_no_test_where_the_counts_are_of_something_else(results: Path) -> None:
+def test_no_test_where_the_counts_are_of_something_else(results: ResultStore) -> None:
     by_type = _table(value=lambda metrics, part: 0.5)
     shown = collect(by_type, results)
     assert paired_p(shown["ours", "re3d"], shown["near", "re3d"]) is None
     assert "+0.00 (near)" in markdown(by_type, results)
 
 
-def test_oracles_best_seeds_and_rules_are_labelled(results: Path) -> None:
+def test_oracles_best_seeds_and_rules_are_labelled(results: ResultStore) -> None:
     made = view(_table(best=True), results)
     text = as_markdown(made)
     assert _line(text, "&nbsp;&nbsp;*epoch chosen on test*")[1:2] == ["*90.00*"]
@@ -91,7 +93,7 @@ def test_oracles_best_seeds_and_rules_are_labelled(results: Path) -> None:
     assert made.done == 15
 
 
-def test_runs_that_did_not_keep_what_is_shown_are_told_apart_from_none(results: Path) -> None:
+def test_runs_that_did_not_keep_what_is_shown_are_told_apart_from_none(results: ResultStore) -> None:
     text = markdown(_table(value=lambda metrics, part: metrics["test_oracle"]), results)
     assert _line(text, "near")[1:3] == ["not kept", "not kept"]
     assert _line(text, "far")[2] == "not run"
@@ -99,7 +101,7 @@ def test_runs_that_did_not_keep_what_is_shown_are_told_apart_from_none(results: 
 
 
 def test_an_empty_folder_shows_nothing_but_what_was_not_run(tmp_path: Path) -> None:
-    text = markdown(_table(), tmp_path)
+    text = markdown(_table(), store(tmp_path))
     assert text.count("not run") == 9
     assert "Not run." in text
     assert "± " not in text
@@ -107,16 +109,4 @@ def test_an_empty_folder_shows_nothing_but_what_was_not_run(tmp_path: Path) -> N
 
 def test_a_folder_that_is_not_there_is_no_empty_one(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="nosuch: there is no such folder"):
-        markdown(_table(), tmp_path / "nosuch")
-
-
-@pytest.mark.parametrize("damage", ["cut", "empty", "list", "counts"])
-def test_a_damaged_result_is_named(results: Path, damage: str) -> None:
-    path = CELLS[4].path(results)
-    text = path.read_text()
-    packed = text.split('"counts": "')[1].split('"')[0]
-    made = {"cut": text[:-90], "empty": "", "list": "[]", "counts": text.replace(packed, packed[8:])}
-    path.write_text(made[damage])
-    with pytest.raises(DataError, match="not a result") as told:
-        markdown(_table(), results)
-    assert told.value.place == str(path)
+        ResultStore(tmp_path / "nosuch")

@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 import torch
+from made_results import ORIGIN, store
 
 from experiments import jobs, workers
-from experiments.cells import Cell, read_result
+from experiments.cells import Cell
 from experiments.jobs import Failure, out_of_memory, run_cell, run_job, run_pretraining
 from experiments.plan import Job
 from experiments.pool import run_grid, workers_that_fit
+from experiments.store import ResultStore
 from experiments.workers import _NO_FORK, Workers
 from nershift.data.builtin import builtin_corpus
 from nershift.data.formats import write_corpus
@@ -44,11 +46,12 @@ def _cell(seed: int = 1, method: str = "finetune") -> Cell:
 
 @pytest.mark.slow
 def test_a_killed_worker_is_replaced_and_its_run_goes_on(corpora: Path, tmp_path: Path) -> None:
-    results, work = tmp_path / "results", tmp_path / "work"
+    work = tmp_path / "work"
+    results = ResultStore(tmp_path, work)
     made: list[Workers] = []
 
-    def pool(count: int | None, *places: Path) -> Workers:
-        made.append(Workers(count or 1, *places))
+    def pool(count: int | None, work: Path) -> Workers:
+        made.append(Workers(count or 1, work))
         return made[0]
 
     killed: list[int] = []
@@ -65,18 +68,18 @@ def test_a_killed_worker_is_replaced_and_its_run_goes_on(corpora: Path, tmp_path
     watcher = threading.Thread(target=kill_one)
     watcher.start()
     cells = [_cell(1), _cell(2)]
-    outcome = run_grid(cells, results, work, workers=2, quiet=True, pool=pool)
+    outcome = run_grid(cells, results, workers=2, quiet=True, pool=pool)
     watcher.join()
     assert killed
     assert (outcome.done, outcome.failed, outcome.smaller) == (2, [], [])
     for cell in cells:
         run_pretraining(cell, tmp_path / "plain")
-        run_cell(cell, tmp_path / "plain", tmp_path / "plain-results")
-        ours, plain = read_result(results, cell), read_result(tmp_path / "plain-results", cell)
+        run_cell(cell, tmp_path / "plain")
+        ours, plain = results.get(cell), store(tmp_path / "plain").get(cell)
         assert ours is not None
         assert plain is not None
-        assert ours["metrics"]["test"] == plain["metrics"]["test"]
-        assert ours["origin"]["at_once"] == 2
+        assert ours.metrics["test"] == plain.metrics["test"]
+        assert ours.origin["at_once"] == 2
 
 
 @pytest.mark.slow
@@ -84,7 +87,7 @@ def test_where_forked_workers_cannot_use_the_gpu_others_are_started(
     corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cell = Cell("t", "target_only", "wikigold", (), 1, {k: v for k, v in SMALL.items() if k != "pretrain"})
-    with Workers(1, tmp_path / "results", tmp_path / "work") as pool:
+    with Workers(1, tmp_path / "work") as pool:
         job = Job(cell.key, cell)
         pool.start(0, job)
         real = pool.workers[0].line
@@ -100,25 +103,25 @@ def test_where_forked_workers_cannot_use_the_gpu_others_are_started(
             ended = pool.poll()
         assert ended == [(job, None)]
         assert not pool.forks
-    assert read_result(tmp_path / "results", cell) is not None
+    assert cell in store(tmp_path / "work")
 
 
 def test_what_a_run_with_halved_batches_leaves(corpora: Path, tmp_path: Path) -> None:
     """As many updates as the whole batches make, folders tidied up, and a result that says so."""
-    cell, work, results = _cell(), tmp_path / "work", tmp_path / "results"
+    cell, work = _cell(), tmp_path / "work"
     (work / f"cell-{cell.key}").mkdir(parents=True)  # what a run that failed at once leaves
     (work / f"pretrained-{cell.pretraining}").mkdir()
-    assert run_job(Job("p", cell, pretrain=True, halved=1), work, results, {}) is None
-    assert run_job(Job("c", cell, halved=1), work, results, {"commit": "x"}) is None
-    found = read_result(results, cell)
+    assert run_job(Job("p", cell, pretrain=True, halved=1), work, {}) is None
+    assert run_job(Job("c", cell, halved=1), work, ORIGIN) is None
+    found = store(work).get(cell)
     assert found is not None
-    assert found["metrics"]["phases"]["train"]["steps"] == 2 * 32 // 8
-    assert [text.split(":")[0] for text in found["metrics"]["smaller"]] == [
+    assert found.metrics["phases"]["train"]["steps"] == 2 * 32 // 8
+    assert [text.split(":")[0] for text in found.metrics["smaller"]] == [
         "pre-training out of memory",
         "training out of memory",
     ]
-    assert found["metrics"]["pretrain_seconds"] > 0
-    assert [p.name for p in work.iterdir()] == [f"pretrained-{cell.pretraining}"]
+    assert found.metrics["pretrain_seconds"] > 0
+    assert sorted(p.name for p in work.iterdir()) == ["finished", f"pretrained-{cell.pretraining}"]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +142,7 @@ def test_running_out_of_memory_is_told_from_other_failures(
         raise error
 
     monkeypatch.setattr(jobs, "run_cell", fail)
-    failure = run_job(Job("c", _cell()), tmp_path, tmp_path, {})
+    failure = run_job(Job("c", _cell()), tmp_path, {})
     assert failure is not None
     assert failure.memory is out_of_memory(error) is memory
     assert failure.summary.startswith(type(error).__name__)
@@ -148,10 +151,10 @@ def test_running_out_of_memory_is_told_from_other_failures(
 
 @pytest.mark.slow
 def test_a_grid_stopped_by_its_clock_leaves_checkpoints(corpora: Path, tmp_path: Path) -> None:
-    results, work = tmp_path / "results", tmp_path / "work"
+    work = tmp_path / "work"
     settings = {**SMALL, "pretrain": {"epochs": 100_000, "checkpoint_seconds": 1e9}}
     cell = Cell(**{**vars(_cell()), "config": settings})
-    outcome = run_grid([cell], results, work, workers=1, minutes=0.25, quiet=True)
+    outcome = run_grid([cell], ResultStore(tmp_path, work), workers=1, minutes=0.25, quiet=True)
     assert (outcome.done, outcome.left) == (0, 2)
     assert list(work.glob("pretrained-*/state/*.checkpoint.safetensors"))
 
@@ -171,7 +174,7 @@ def test_a_worker_whose_grid_was_killed_ends_without_a_word(tmp_path: Path, monk
     monkeypatch.setattr(workers, "run_job", lambda job, *_: ran.append(job))
     monkeypatch.setattr(workers.signal, "signal", lambda *_: None)
     line = Line()
-    workers._work(line, False, torch.get_num_threads(), dict(os.environ), {}, tmp_path, tmp_path)
+    workers._work(line, False, torch.get_num_threads(), dict(os.environ), {}, tmp_path)
     assert line.asked == len(ran) == 1
 
 
