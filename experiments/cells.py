@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from experiments.spec_names import current_names, first_names
+from experiments.spec_names import current_names, first_names, run_settings
 from nershift.config import merge
 
 Labels = Literal["own", "homogeneous"]
@@ -54,6 +54,11 @@ class Cell:
     @property
     def name(self) -> str:
         return self.row or self.method
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What to run it with: its config over the defaults that the first results had."""
+        return run_settings(self.config)
 
     def spec(self) -> dict[str, Any]:
         """What decides the result: everything but the table and row under which it is shown."""

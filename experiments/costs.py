@@ -127,7 +127,7 @@ def gpu_memory(cell: Cell, *, pretrain: bool = False) -> float:
 
 
 def _config(cell: Cell) -> Config:
-    return _resolved(cell.method, json.dumps(cell.config, sort_keys=True))
+    return _resolved(cell.method, json.dumps(cell.settings, sort_keys=True))
 
 
 @lru_cache(maxsize=4096)

@@ -110,8 +110,8 @@ def smaller(cell: Cell, halved: int) -> dict[str, Any]:
     number and size; the model is selected less often.
     """
     if not halved:
-        return dict(cell.config)
-    config, parts = run.resolve(cell.method, cell.config, cell.seed), 2**halved
+        return cell.settings
+    config, parts = run.resolve(cell.method, cell.settings, cell.seed), 2**halved
     over: dict[str, Any] = {}
     for name in ("pretrain", "train"):
         stage: TrainConfig = getattr(config, name)
@@ -124,7 +124,7 @@ def smaller(cell: Cell, halved: int) -> dict[str, Any]:
             "lr_decay": stage.lr_decay * parts,
             "eval_batch_size": max(1, stage.eval_batch_size // parts),
         }
-    return merge(cell.config, over)
+    return merge(cell.settings, over)
 
 
 def run_pretraining(cell: Cell, work: Path, *, halved: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""Names in the specs of results, and how they are called now.
+"""Names in the specs of results, and what they are called now.
 
 A result is found by a hash of its spec, so the names that go into the hash must never change: they are those of the
 first results. Settings and methods have got other names since. Whoever renames one adds it here; tables and code use
@@ -7,14 +7,14 @@ today's names. A test compares these lists with the settings that nershift accep
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from nershift.config import merge
 from nershift.errors import ConfigError
 
-# First name: name now.
+# First name: name now. Settings by their whole path; a block takes what is in it along.
 METHODS = {"in_domain": "target_only", "d_shift": "source_only", "wpz": "protonet"}
-# The same for settings, by the block they stand in; blocks go by their first names.
 _STAGE = {
     "decay": "lr_decay",
     "longest": "max_tokens",
@@ -24,39 +24,46 @@ _STAGE = {
     "average": "model_soup",
     "record": "cuda_graphs",
 }
-SETTINGS: dict[str, dict[str, str]] = {
-    "": {"decoder": "head"},
-    "encoder.words": {"reserve": "extra_words", "drop": "word_dropout"},
-    "encoder.transformer": {"max_pieces": "max_subwords"},
-    "pretrain": _STAGE,
-    "train": _STAGE,
+SETTINGS: dict[str, str] = {
+    "decoder": "head",
+    "decoder.start": "head.from_source",
+    "encoder.words.reserve": "encoder.words.extra_words",
+    "encoder.words.drop": "encoder.words.word_dropout",
+    "encoder.transformer.max_pieces": "encoder.transformer.max_subwords",
+    **{f"{stage}.{first}": f"{stage}.{now}" for stage in ("pretrain", "train") for first, now in _STAGE.items()},
 }
-# And for the options of methods, by the method after which its variants (metaner-zero, auto-datnet) are named.
+# Options of methods, by the method after which its variants (metaner-zero, auto-datnet) are named.
 OPTIONS: dict[str, dict[str, str]] = {
-    "bilm": {"size": "lm_size", "correct": "subtract_log_q"},
-    "crosslm": {"size": "embedding_size", "correct": "subtract_log_q"},
+    "bilm": {"options.size": "options.lm_size", "options.correct": "options.subtract_log_q"},
+    "crosslm": {"options.size": "options.embedding_size", "options.correct": "options.subtract_log_q"},
     "datnet": {
-        "decoders": "heads",
-        "balance": "sampling_exponent",
-        "weight": "adversary_weight",
-        "words": "word_tables",
+        "options.decoders": "options.heads",
+        "options.balance": "options.sampling_exponent",
+        "options.weight": "options.adversary_weight",
+        "options.words": "options.word_tables",
+        "options.same": "head.same",
     },
-    "dann": {"weight": "adversary_weight"},
+    "dann": {"options.weight": "options.adversary_weight"},
+    "laner": {"options.same": "head.same"},
     "metacross": {
-        "steps": "inner_steps",
-        "inner_rate": "inner_lr",
-        "adapt_rate": "adapt_lr",
-        "adapt_rates": "adapt_lrs",
-        "decay": "weight_decay",
+        "options.steps": "options.inner_steps",
+        "options.inner_rate": "options.inner_lr",
+        "options.adapt_rate": "options.adapt_lr",
+        "options.adapt_rates": "options.adapt_lrs",
+        "options.decay": "options.weight_decay",
     },
     "metaner": {
-        "inner_rate": "inner_lr",
-        "weight": "adversary_weight",
-        "inner": "inner_steps",
-        "new_decoder": "new_head",
+        "options.inner_rate": "options.inner_lr",
+        "options.weight": "options.adversary_weight",
+        "options.inner": "options.inner_steps",
+        "options.new_decoder": "options.new_head",
     },
 }
-_FIRST_METHODS = {now: first for first, now in METHODS.items()}
+# Values that were renamed, by the first path of their setting.
+VALUES: dict[str, dict[Any, Any]] = {"decoder.start": {"new": False, "carried": True}}
+# Defaults that have changed since the first results: a spec that does not say otherwise means these.
+FIRST_DEFAULTS: dict[str, Any] = {"head": {"from_source": False}}
+_Path = tuple[str, ...]
 
 
 def first_names(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,20 +74,38 @@ def first_names(spec: Mapping[str, Any]) -> dict[str, Any]:
         {'method': 'in_domain', 'config': {'decoder': {'kind': 'crf'}}}
     """
     method = str(spec["method"])
-    config = _renamed(spec["config"], "", method, now=False)
-    return {**spec, "method": _FIRST_METHODS.get(method, method), "config": config}
+    renamed = _inverse(_settings(method))
+    values = {path: _inverse(pairs) for path, pairs in VALUES.items()}
+    unsaid = list(_leaves(FIRST_DEFAULTS))
+    config: dict[str, Any] = {}
+    for path, value in _leaves(spec["config"]):
+        if (path, value) in unsaid:
+            continue
+        first = _moved(path, renamed)
+        _put(config, first, _value(value, values.get(".".join(first))))
+    return {**spec, "method": _inverse(METHODS).get(method, method), "config": config}
 
 
 def current_names(spec: Mapping[str, Any]) -> dict[str, Any]:
     """A spec under today's names.
 
     Example:
-        >>> current_names({"method": "wpz", "config": {"decoder": {"kind": "crf"}}})
-        {'method': 'protonet', 'config': {'head': {'kind': 'crf'}}}
+        >>> current_names({"method": "wpz", "config": {"decoder": {"start": "carried"}}})
+        {'method': 'protonet', 'config': {'head': {'from_source': True}}}
     """
     method = str(spec["method"])
-    config = _renamed(spec["config"], "", method, now=True)
+    config: dict[str, Any] = {}
+    for path, value in _leaves(spec["config"]):
+        _put(config, _moved(path, _settings(method)), _value(value, VALUES.get(".".join(path))))
     return {**spec, "method": METHODS.get(method, method), "config": config}
+
+
+def run_settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings to run a cell with: its own over the defaults of the first results.
+
+    Types that are said to mean the same ask for rows of the source, which were never kept by default.
+    """
+    return dict(config) if config.get("head", {}).get("same") else merge(FIRST_DEFAULTS, config)
 
 
 def family(method: str) -> str:
@@ -88,19 +113,37 @@ def family(method: str) -> str:
     return method.removeprefix("auto-").removesuffix("-zero").removesuffix("-few")
 
 
-def _renamed(values: Mapping[str, Any], block: str, method: str, *, now: bool) -> dict[str, Any]:
-    names = OPTIONS.get(family(method), {}) if block == "options" else SETTINGS.get(block, {})
-    firsts = {current: first for first, current in names.items()}
-    out: dict[str, Any] = {}
+def _settings(method: str) -> dict[str, str]:
+    return SETTINGS | OPTIONS.get(family(method), {})
+
+
+def _inverse(names: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {now: first for first, now in names.items()}
+
+
+def _leaves(values: Mapping[str, Any], block: _Path = ()) -> Iterator[tuple[_Path, Any]]:
     for key, value in values.items():
-        first = firsts.get(key, key)
-        name = names.get(first, first) if now else first
-        if name in out:
-            raise ConfigError(
-                f"a setting stands there under two names, one of them '{key}'",
-                place=f"config.{block}" if block else "config",
-                expected="one of them",
-            )
-        path = f"{block}.{first}" if block else first
-        out[name] = _renamed(value, path, method, now=now) if isinstance(value, Mapping) else value
-    return out
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, (*block, key))
+        else:
+            yield (*block, key), value
+
+
+def _moved(path: _Path, names: Mapping[str, str]) -> _Path:
+    """The path with its longest part that was renamed under its other name."""
+    for end in range(len(path), 0, -1):
+        if name := names.get(".".join(path[:end])):
+            return (*name.split("."), *path[end:])
+    return path
+
+
+def _value(value: Any, other: Mapping[Any, Any] | None) -> Any:
+    return other.get(value, value) if other and isinstance(value, str | bool) else value
+
+
+def _put(config: dict[str, Any], path: _Path, value: Any) -> None:
+    for name in path[:-1]:
+        config = config.setdefault(name, {})
+    if path[-1] in config:
+        raise ConfigError("a setting stands there under two names", place=".".join(("config", *path)))
+    config[path[-1]] = dict(value) if isinstance(value, Mapping) else value

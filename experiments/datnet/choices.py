@@ -142,10 +142,12 @@ _HEADS = (
 )
 
 
+def _shared(same: Mapping[str, str] | None) -> dict[str, Any]:
+    return {"options": {"heads": "shared"}} | ({"head": {"same": same}} if same else {})
+
+
 def _one_head(table: str, target: str, label: str, seed: int, **more: Any) -> Cell:
-    same = {"same": _SAME[target]} if target in _SAME else {}
-    over = {"options": {"heads": "shared", **same}}
-    return datnet.cell(table, target, _ONE_HEAD[label], seed, over, label=label, **more)
+    return datnet.cell(table, target, _ONE_HEAD[label], seed, _shared(_SAME.get(target)), label=label, **more)
 
 
 def _heads(seeds: Sequence[int]) -> list[Cell]:
@@ -165,10 +167,10 @@ def _same(seeds: Sequence[int]) -> list[Cell]:
     made = []
     for target, maps in _MAPS.items():
         for same in maps:
-            over = {"options": {"heads": "shared"} | ({"same": same} if same else {})}
             told = ", ".join(f"{ours} = {theirs}" for ours, theirs in same.items()) or "by name alone"
+            label = f"{target}: {told}"
             made += [
-                datnet.cell("datnet-same", target, ROWS_3["+ F-Transfer"], s, over, label=f"{target}: {told}", shots=n)
+                datnet.cell("datnet-same", target, ROWS_3["+ F-Transfer"], s, _shared(same), label=label, shots=n)
                 for n in (SHOTS[:2] if target == "wnut2016" else SHOTS[1:2])
                 for s in seeds
             ]

@@ -55,7 +55,7 @@ HEADS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 # The plain heads with the rows of CoNLL's types carried over, as the label-aware head has them.
 CARRIED: dict[str, tuple[str, dict[str, Any]]] = {
-    f"{head}, carried": (HEADS[head][0], merge(HEADS[head][1], {"head": {"start": "carried"}}))
+    f"{head}, carried": (HEADS[head][0], merge(HEADS[head][1], {"head": {"from_source": True}}))
     for head in ("CRF", "tagger")
 }
 

@@ -47,7 +47,7 @@ def test_tables_of_one_head_share_what_has_two() -> None:
     for made in (c for t in (heads, full) for c in t.cells((1,)) if "one head" in c.name):
         options = made.config["options"]
         assert options["heads"] == "shared"
-        assert ("same" in options) == (made.target == "wnut2016")
+        assert ("same" in made.config.get("head", {})) == (made.target == "wnut2016")
         assert resolve(made.method, made.config, 1).options["heads"] == "shared"
 
 

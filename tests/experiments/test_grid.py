@@ -113,7 +113,7 @@ def test_every_listed_table_has_distinct_cells_and_known_methods() -> None:
             # Settings may be chosen on the dev split of a source, and a target's own train split may be a source
             # as long as nothing that is scored is; nothing else is scored on what it learned from.
             assert cell.target not in cell.sources or table.place(cell)[1] == "dev" or cell.disjoint
-            resolve(cell.method, cell.config)
+            resolve(cell.method, cell.settings)
     with pytest.raises(ConfigError, match="did you mean 'metaner-table3'"):
         get_table("metaner-tabel3")
 

@@ -25,7 +25,7 @@ def test_cells_can_be_run_and_published_numbers_are_shown(table, tmp_path):
     for cell in table.cells([1]):
         assert cell.target in catalog()
         if cell.method in METHODS:
-            config = resolve(cell.method, cell.config)
+            config = resolve(cell.method, cell.settings)
             assert cell.method != "laner" or config.options["check"]
             assert config.encoder.kind == ("recurrent" if cell.row in ("LSTM-CRF", "crosslm") else "transformer")
     rows, columns = table.layout()
@@ -35,9 +35,9 @@ def test_cells_can_be_run_and_published_numbers_are_shown(table, tmp_path):
 
 def test_plain_heads_train_as_laner_does():
     cells = {c.name: c for c in TABLES["laner-table3"].cells([1]) if c.target == "crossner_ai"}
-    ours = resolve("laner", cells["LB+LC (mpnet)"].config)
+    ours = resolve("laner", cells["LB+LC (mpnet)"].settings)
     for head in ("CRF (mpnet)", "tagger (mpnet)"):
-        plain = resolve("finetune", cells[head].config)
+        plain = resolve("finetune", cells[head].settings)
         for block in ("train", "pretrain"):
             assert replace(getattr(plain, block), lr_decay=0) == replace(getattr(ours, block), lr_decay=0)  # not used
         for block in ("kind", "transformer", "chars", "dropout"):

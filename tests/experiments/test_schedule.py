@@ -152,7 +152,7 @@ def test_what_never_works_is_recorded_and_takes_its_dependents_with_it(tmp_path:
 
 def test_halved_batches_make_the_same_number_of_updates() -> None:
     cell = Cell("t", "finetune", "wikigold", ("conll2003_en",), 1, {"train": {"epochs": 20, "patience": 5}})
-    before = resolve("finetune", cell.config)
+    before = resolve("finetune", cell.settings)
     after = resolve("finetune", smaller(cell, 2))
     for stage in ("train", "pretrain"):
         old, new = getattr(before, stage), getattr(after, stage)
@@ -161,7 +161,7 @@ def test_halved_batches_make_the_same_number_of_updates() -> None:
         # Steps an epoch grow with 1 / batch_size.
         assert new.epochs / new.batch_size == pytest.approx(old.epochs / old.batch_size, rel=0.1)
     assert after.train.patience == 2
-    assert smaller(cell, 0) == cell.config
+    assert smaller(cell, 0) == cell.settings
 
 
 def test_estimates_bound_the_steps_of_finished_runs() -> None:

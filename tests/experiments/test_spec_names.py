@@ -22,10 +22,10 @@ OLD = {
     "sources": [],
     "seed": 1,
     "config": {
-        "decoder": {"kind": "crf"},
+        "decoder": {"kind": "crf", "start": "carried"},
         "encoder": {"words": {"drop": 0.05}},
         "train": {"swap": 0.3, "lr": 0.1},
-        "options": {"decoders": "shared", "source_share": 0.0},
+        "options": {"decoders": "shared", "source_share": 0.0, "same": {"geo-loc": "LOC"}},
     },
     "shots": None,
     "ratio": None,
@@ -33,25 +33,53 @@ OLD = {
 }
 
 
-def _renamed(cls: type, block: str = "") -> Iterator[tuple[str, str, str]]:
-    """(block, old name, name now) of every setting that nershift still accepts under an old name."""
+def _fields(cls: type, block: str = "") -> Iterator[tuple[str, dataclasses.Field[Any]]]:
+    """First path and field of every setting."""
     for field in dataclasses.fields(cls):
-        first = field.metadata.get("was") or field.name
-        if first != field.name:
-            yield block, first, field.name
+        path = f"{block}.{field.metadata.get('was') or field.name}".strip(".")
+        yield path, field
         kind = get_type_hints(cls)[field.name]
         if dataclasses.is_dataclass(kind):
-            yield from _renamed(kind, f"{block}.{first}".strip("."))  # type: ignore[arg-type]
+            yield from _fields(kind, path)  # type: ignore[arg-type]
+
+
+def _renamed(cls: type, block: str = "") -> Iterator[tuple[str, str]]:
+    """First path and path now of every setting that nershift still accepts under an old name."""
+    for path, field in _fields(cls, block):
+        if field.metadata.get("was"):
+            first, _, _ = path.rpartition(".")
+            now = spec_names.current_names({"method": "", "config": _nested(first)})["config"] if first else {}
+            yield path, f"{_path(now)}.{field.name}".strip(".")
+
+
+def _nested(path: str) -> dict[str, Any]:
+    first, _, rest = path.partition(".")
+    return {first: _nested(rest) if rest else {}}
+
+
+def _path(nested: dict[str, Any]) -> str:
+    return ".".join((*nested, *filter(None, map(_path, nested.values()))))
 
 
 def test_a_key_is_that_of_the_first_results_and_survives_renaming() -> None:
-    assert key_of(OLD) == "ba3c26d13312"
+    assert key_of(OLD) == "2d89ca4e6c4b"
     now = spec_names.current_names(OLD)
-    assert now["config"]["head"] == {"kind": "crf"}
+    assert now["config"]["head"] == {"kind": "crf", "from_source": True, "same": {"geo-loc": "LOC"}}
     assert now["config"]["options"] == {"heads": "shared", "source_share": 0.0}
     assert key_of(now) == key_of(OLD) == Cell.of(OLD).key == Cell.of(now).key
     assert spec_names.first_names(now) == OLD == spec_names.first_names(OLD)
     assert spec_names.current_names(now) == now
+
+
+def test_defaults_of_the_first_results_go_without_saying() -> None:
+    plain = Cell("t", "finetune", "re3d", ("wikigold",), 1, {"head": {"kind": "crf"}})
+    said = plain.with_config({"head": {"from_source": False}})
+    kept = plain.with_config({"head": {"from_source": True}})
+    assert plain.key == said.key != kept.key
+    assert plain.settings == said.settings == {"head": {"kind": "crf", "from_source": False}}
+    assert kept.settings == kept.config
+    empty = Cell("t", "finetune", "re3d", (), 1)
+    assert empty.key == empty.with_config(spec_names.FIRST_DEFAULTS).key
 
 
 def test_options_go_by_their_method() -> None:
@@ -68,13 +96,17 @@ def test_a_setting_under_two_names_is_refused() -> None:
 
 
 def test_every_renamed_setting_is_listed() -> None:
-    listed = {(block, *pair) for block, names in spec_names.SETTINGS.items() for pair in names.items()}
-    found = set(_renamed(Config))
-    assert found
-    assert found <= listed, "add these to experiments/spec_names.py"
+    renamed = dict(_renamed(Config))
+    assert renamed
+    assert renamed.items() <= spec_names.SETTINGS.items(), "add what is missing to experiments/spec_names.py"
     for name, method in METHODS.items():
         options = spec_names.OPTIONS.get(spec_names.family(name), {}).items()
-        assert {(first, now) for _, first, now in _renamed(method.Options)} <= set(options), name
+        assert dict(_renamed(method.Options, "options")).items() <= options, name
+
+
+def test_every_renamed_value_is_listed() -> None:
+    values = {path: field.metadata["old_values"] for path, field in _fields(Config) if field.metadata.get("old_values")}
+    assert values.items() <= spec_names.VALUES.items()
 
 
 def test_every_renamed_method_is_listed() -> None:
@@ -94,7 +126,7 @@ def test_tables_use_todays_names() -> None:
 
 
 def _accepted(cell: Cell) -> None:
-    config: dict[str, Any] = dict(cell.config)
+    config = cell.settings
     assert names_nershift_accepts(Config, config) == config
     options = config.get("options", {})
     assert names_nershift_accepts(METHODS[cell.method].Options, options) == options
