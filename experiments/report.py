@@ -21,7 +21,7 @@ from nershift.errors import MissingExtraError
 from nershift.evaluation.ranks import Ranking
 from nershift.reports import charts
 from nershift.reports import html as pages
-from nershift.reports.content import Table as Cells
+from nershift.reports.content import ReportTable as Cells
 from nershift.reports.content import example_lines
 from nershift.reports.drawing import styled, svg
 from nershift.reports.markdown import markdown_table, marked

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from experiments.cells import Cell
-from nershift.reports.content import Table, percent
+from nershift.reports.content import ReportTable, percent
 
 
-def calibration_table(runs: Iterable[tuple[Cell, Mapping[str, Any]]]) -> Table | None:
+def calibration_table(runs: Iterable[tuple[Cell, Mapping[str, Any]]]) -> ReportTable | None:
     """Calibration error on test by target, over all runs that fitted a temperature on dev."""
     found: dict[str, list[tuple[float, float, float]]] = {}
     for cell, metrics in runs:
@@ -29,4 +29,4 @@ def calibration_table(runs: Iterable[tuple[Cell, Mapping[str, Any]]]) -> Table |
         rows.append((target, f"{temperature:.2f}", percent(before), percent(after), f"{better} of {len(mine)}"))
     note = "Expected calibration error of found entities on test; the temperature is fitted on dev. Means over runs."
     headers = ("target", "temperature", "ECE as trained", "ECE as kept", "lower")
-    return Table("calibration", "Calibration of confidences", headers, tuple(rows), note=note)
+    return ReportTable("calibration", "Calibration of confidences", headers, tuple(rows), note=note)

@@ -20,7 +20,7 @@ from nershift.errors import NershiftError
 from nershift.evaluation.error_analysis import Example
 from nershift.evaluation.metrics import Counts
 from nershift.reports import charts
-from nershift.reports.content import Table, percent
+from nershift.reports.content import ReportTable, percent
 
 TYPES = 12
 CONFUSIONS = 8
@@ -33,7 +33,7 @@ class ColumnErrors:
 
     title: str
     charts: tuple[Chart, ...]
-    tables: tuple[Table, ...]
+    tables: tuple[ReportTable, ...]
     examples: tuple[Example, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -94,7 +94,7 @@ def _by_type(systems: Mapping[str, Shown]) -> tuple[Chart, ...]:
     return (Chart(what, lambda: charts.bars(labels, series)),)
 
 
-def _confusions(ours: str, kept: Sequence[Mapping[str, Any]]) -> Table | None:
+def _confusions(ours: str, kept: Sequence[Mapping[str, Any]]) -> ReportTable | None:
     if not kept:
         return None
     total: Counter[tuple[str, str]] = Counter()
@@ -103,10 +103,10 @@ def _confusions(ours: str, kept: Sequence[Mapping[str, Any]]) -> Table | None:
             total[gold, pred] += n
     rows = tuple((g, p, f"{n / len(kept):.1f}") for (g, p), n in total.most_common(CONFUSIONS))
     headers = ("gold", "predicted", "count a run")
-    return Table("confusions", f"Worst confusions of {ours}", headers, rows, words=2)
+    return ReportTable("confusions", f"Worst confusions of {ours}", headers, rows, words=2)
 
 
-def _familiarity(kept: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table | None:
+def _familiarity(kept: Mapping[str, Sequence[Mapping[str, Any]]]) -> ReportTable | None:
     rows = []
     for name, results in kept.items():
         for which in ("seen", "unseen"):
@@ -116,7 +116,7 @@ def _familiarity(kept: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table | Non
                 rows.append((f"{name}, {which}", *map(percent, scores), f"{np.mean([c.support for c in found]):.0f}"))
     note = "Seen: the same words are an entity in the labelled sentences the run learned from."
     headers = ("mentions", "F1", "precision", "recall", "gold")
-    return Table("familiarity", "Mentions seen and unseen in training", headers, tuple(rows), note=note)
+    return ReportTable("familiarity", "Mentions seen and unseen in training", headers, tuple(rows), note=note)
 
 
 def _test(cell: Cell) -> Sequence[Sentence] | None:

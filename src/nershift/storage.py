@@ -33,9 +33,7 @@ def replacing(path: Path) -> Iterator[Path]:
             os.replace(temporary, path)
     except OSError as error:
         raise DataError(
-            f"cannot be written ({error.strerror or error})",
-            place=str(path),
-            fix="check the folder and its rights",
+            f"cannot be written ({error.strerror or error})", place=str(path), fix="check the folder and its rights"
         ) from None
     finally:
         if temporary.is_dir():

@@ -113,6 +113,8 @@ def test_a_card_without_a_run() -> None:
     assert "`of-a-plugin`" in card
     assert "model-index" not in card
     assert "Not recorded." in model_card("me/x", ["person"], {}, None, "mit")
+    assert "Entities are flat" in card
+    assert "Entities are flat" not in model_card("me/x", ["person"], {"overlapping": True}, None, "mit")
 
 
 def test_messages(run: Path, server: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,7 +112,7 @@ def _scheme(name: str | None) -> Scheme | None:
 
 def render(report: CheckReport) -> RenderableType:
     """Tables for a terminal, with a few example places for each finding."""
-    from nershift.reports.content import Table
+    from nershift.reports.content import ReportTable
     from nershift.reports.text import rich_table
 
     splits = report.splits
@@ -125,8 +125,8 @@ def render(report: CheckReport) -> RenderableType:
     mentions = [(t, *(f"{splits[name].mentions.get(t, 0):,}" for name in named)) for t in types]
     headers = ("split", "sentences", "tokens", "mentions", "longest")
     return Group(
-        rich_table(Table("splits", "Splits", headers, tuple(sizes))),
-        rich_table(Table("types", "Mentions by type", ("type", *named), tuple(mentions))),
+        rich_table(ReportTable("splits", "Splits", headers, tuple(sizes))),
+        rich_table(ReportTable("types", "Mentions by type", ("type", *named), tuple(mentions))),
         _entry_lines(report),
     )
 

@@ -237,11 +237,6 @@ def _role(name: str) -> str:
 
 
 def _finding(
-    kind: str,
-    level: Literal["finding", "note"],
-    where: str,
-    sentences: list[Sentence],
-    message: str,
-    fix: str,
+    kind: str, level: Literal["finding", "note"], where: str, sentences: list[Sentence], message: str, fix: str
 ) -> Finding:
     return Finding(kind, level, where, len(sentences), message, tuple(s.place for s in sentences if s.place), fix)

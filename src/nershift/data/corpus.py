@@ -128,13 +128,7 @@ def split_name(path: str | Path) -> str | None:
     return named[0] if named else None
 
 
-def subset(
-    sentences: Sequence[T],
-    *,
-    ratio: float | None = None,
-    shots: int | None = None,
-    seed: int = 0,
-) -> list[T]:
+def subset(sentences: Sequence[T], *, ratio: float | None = None, shots: int | None = None, seed: int = 0) -> list[T]:
     """Draw a share (``ratio``) or a number (``shots``) of sentences; with neither, all, in drawing order.
 
     A seed stands for one permutation of the whole set, and each size is a prefix of it. So every smaller set of a

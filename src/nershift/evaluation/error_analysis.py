@@ -199,8 +199,7 @@ def _varied(sentences: list[Example], n: int) -> list[Example]:
     shown: Counter[tuple[str, str]] = Counter()
     while left and len(chosen) < n:
         best = max(
-            left,
-            key=lambda e: sum(1 / (1 + 4 * shown[o.kind, o.label]) for o in e.outcomes) / (5 + len(e.tokens)),
+            left, key=lambda e: sum(1 / (1 + 4 * shown[o.kind, o.label]) for o in e.outcomes) / (5 + len(e.tokens))
         )
         left.remove(best)
         chosen.append(best)

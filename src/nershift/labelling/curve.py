@@ -183,13 +183,7 @@ class _Grid:
             return None
         try:
             return pretrain(
-                cls.name,
-                self.sources,
-                out=folder,
-                raw=self.raw,
-                config=self.config,
-                seed=seed,
-                quiet=self.quiet,
+                cls.name, self.sources, out=folder, raw=self.raw, config=self.config, seed=seed, quiet=self.quiet
             )
         except SetupError:  # it wants the target; if something else is wrong, the whole run will say so
             shutil.rmtree(folder, ignore_errors=True)

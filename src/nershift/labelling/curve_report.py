@@ -14,7 +14,7 @@ from nershift.errors import MissingExtraError
 from nershift.labelling.curve import CurveStudy, LearningCurve
 from nershift.labelling.power_law import Fit, Reach
 from nershift.reports import html as pages
-from nershift.reports.content import Table, interval, percent
+from nershift.reports.content import ReportTable, interval, percent
 from nershift.reports.drawing import GREY, grid, line, panels, styled
 from nershift.reports.drawing import svg as svg_of
 from nershift.reports.text import rich_table
@@ -74,7 +74,7 @@ def rounded(n: float) -> str:
     return f"{round(n):,}" if n < 100 else f"{round(n, 1 - math.floor(math.log10(n))):,.0f}"
 
 
-def tables(study: CurveStudy) -> list[Table]:
+def tables(study: CurveStudy) -> list[ReportTable]:
     """Measured scores, fitted curves, and sentences to each goal."""
     fitted = [(c, c.fit) for c in study.curves if c.fit is not None]
     shown = [_measured(study)]
@@ -83,7 +83,7 @@ def tables(study: CurveStudy) -> list[Table]:
     return shown
 
 
-def _measured(study: CurveStudy) -> Table:
+def _measured(study: CurveStudy) -> ReportTable:
     sizes = sorted({n for c in study.curves for n in c.sizes})
     rows = []
     for n in sizes:
@@ -100,10 +100,10 @@ def _measured(study: CurveStudy) -> Table:
     if study.split == "dev":
         note += " There is no test split: scored on dev, on which the models were also selected, so too high."
     headers = ("labelled sentences", *(c.method for c in study.curves))
-    return Table("measured", "Measured", headers, tuple(rows), words=0, note=note)
+    return ReportTable("measured", "Measured", headers, tuple(rows), words=0, note=note)
 
 
-def _fitted(fitted: list[tuple[LearningCurve, Fit]]) -> Table:
+def _fitted(fitted: list[tuple[LearningCurve, Fit]]) -> ReportTable:
     rows = []
     for curve, fit in fitted:
         law = fit.law
@@ -118,10 +118,10 @@ def _fitted(fitted: list[tuple[LearningCurve, Fit]]) -> Table:
     )
     if poor := [curve.method for curve, fit in fitted if fit.error > POOR]:
         note += f" The curve misses the points of {', '.join(poor)}: do not trust it there."
-    return Table("fitted", "Fitted curves", headers, tuple(rows), note=note)
+    return ReportTable("fitted", "Fitted curves", headers, tuple(rows), note=note)
 
 
-def _reached(study: CurveStudy) -> Table:
+def _reached(study: CurveStudy) -> ReportTable:
     rows = []
     for goal in study.goals:
         for method, reach in study.reaches(goal).items():
@@ -132,7 +132,7 @@ def _reached(study: CurveStudy) -> Table:
             where = "not reachable by this curve" if reach.where == "not reachable" else reach.where
             rows.append((percent(goal), method, number, bounds, where))
     headers = ("F1", "method", "sentences", "95 % interval", "where")
-    return Table("reach", "How many sentences to reach it", headers, tuple(rows), words=2)
+    return ReportTable("reach", "How many sentences to reach it", headers, tuple(rows), words=2)
 
 
 def as_text(study: CurveStudy) -> Group:

@@ -23,7 +23,7 @@ KIND_NAMES = {
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """Cells are ready to show; the first ``words`` columns hold words, the others right-aligned numbers.
 
     ``share`` names a column of percentages that a rendering may also draw as bars; ``key`` is its anchor.
@@ -110,7 +110,7 @@ def headline(report: RunReport) -> list[tuple[str, str]]:
     return [*rows, ("macro F1", percent(scores.macro_f1)), ("sentences", str(scores.sentences))]
 
 
-def tables(report: RunReport) -> list[Table]:
+def tables(report: RunReport) -> list[ReportTable]:
     """All tables the report has material for, in reading order."""
     every = [_comparisons(report), _curves(report), _overall(report), _types(report)]
     every += [_kinds(report), _confusions(report), _familiarity(report)]
@@ -127,25 +127,25 @@ def _counts(name: str, counts: Counts) -> tuple[str, ...]:
 _HEADERS = ("F1", "precision", "recall", "gold", "predicted", "correct")
 
 
-def _overall(report: RunReport) -> Table | None:
+def _overall(report: RunReport) -> ReportTable | None:
     if report.scores is None:
         return None
     rows = [_counts("spans", report.scores.micro)]
     if report.token_scores is not None:
         rows.append(_counts("tokens", report.token_scores.micro))
     note = "A span counts when start, end and type are right; a token when its type is right."
-    return Table("overall", "Overall", ("unit", *_HEADERS), tuple(rows), note=note)
+    return ReportTable("overall", "Overall", ("unit", *_HEADERS), tuple(rows), note=note)
 
 
-def _types(report: RunReport) -> Table | None:
+def _types(report: RunReport) -> ReportTable | None:
     if report.scores is None:
         return None
     ranked = sorted(report.scores.by_type.items(), key=lambda item: (-item[1].support, item[0]))
     rows = tuple(_counts(label, counts) for label, counts in ranked)
-    return Table("types", "By entity type", ("type", *_HEADERS), rows, share=1)
+    return ReportTable("types", "By entity type", ("type", *_HEADERS), rows, share=1)
 
 
-def _kinds(report: RunReport) -> Table | None:
+def _kinds(report: RunReport) -> ReportTable | None:
     if report.analysis is None:
         return None
     kinds = report.analysis.kinds
@@ -153,22 +153,22 @@ def _kinds(report: RunReport) -> Table | None:
     rows = [(label, *(str(kinds[label][k]) for k in KINDS)) for label in ranked]
     if len(rows) > 1:
         rows.append(("all", *(str(report.analysis.totals[k]) for k in KINDS)))
-    return Table("errors", "What became of each span", ("type", *KIND_NAMES.values()), tuple(rows))
+    return ReportTable("errors", "What became of each span", ("type", *KIND_NAMES.values()), tuple(rows))
 
 
-def _confusions(report: RunReport) -> Table | None:
+def _confusions(report: RunReport) -> ReportTable | None:
     if report.analysis is None:
         return None
     rows = tuple((gold, pred, str(count)) for gold, pred, count in report.analysis.worst(10))
-    return Table("confusions", "Most frequent type confusions", ("gold", "predicted", "count"), rows, words=2)
+    return ReportTable("confusions", "Most frequent type confusions", ("gold", "predicted", "count"), rows, words=2)
 
 
-def _familiarity(report: RunReport) -> Table | None:
+def _familiarity(report: RunReport) -> ReportTable | None:
     if report.analysis is None or report.analysis.seen is None or report.analysis.unseen is None:
         return None
     rows = (_counts("seen", report.analysis.seen), _counts("unseen", report.analysis.unseen))
     note = "Seen: the same words occur as an entity in the training data."
-    return Table("familiarity", "Mentions seen and unseen in training", ("mention", *_HEADERS), rows, note=note)
+    return ReportTable("familiarity", "Mentions seen and unseen in training", ("mention", *_HEADERS), rows, note=note)
 
 
 def calibration_lines(report: RunReport) -> dict[str, Reliability]:
@@ -182,7 +182,7 @@ def calibration_lines(report: RunReport) -> dict[str, Reliability]:
     return {names[name]: part for name, part in measured.items()}
 
 
-def _reliability(report: RunReport) -> Table | None:
+def _reliability(report: RunReport) -> ReportTable | None:
     rows = []
     for split in ("dev", "test"):
         for name, part in report.calibration.get(split, {}).items():
@@ -192,10 +192,10 @@ def _reliability(report: RunReport) -> Table | None:
             rows.append((which, percent(part["ece"]), f"{part['nll']:.4f}", str(part["n"])))
     note = "ECE: mean gap between confidence and share that is right over ten bins. Log loss: lower is better."
     headers = ("entities of", "ECE", "log loss", "found")
-    return Table("reliability", "Reliability of confidences", headers, tuple(rows), note=note)
+    return ReportTable("reliability", "Reliability of confidences", headers, tuple(rows), note=note)
 
 
-def _thresholds(report: RunReport) -> Table | None:
+def _thresholds(report: RunReport) -> ReportTable | None:
     rows = []
     for row in report.calibration.get("thresholds", ()):
         if row["confidence"] is None:
@@ -205,20 +205,20 @@ def _thresholds(report: RunReport) -> Table | None:
         rows.append((percent(row["precision"]), f"{row['confidence']:.3f}", *shares))
     note = "Chosen on dev so that each precision is reached with 95 % confidence; use with --min-confidence."
     headers = ("precision of at least", "threshold", "found", "lower bound", "kept")
-    return Table("thresholds", "Thresholds for a precision", headers, tuple(rows), note=note)
+    return ReportTable("thresholds", "Thresholds for a precision", headers, tuple(rows), note=note)
 
 
-def _comparisons(report: RunReport) -> Table | None:
+def _comparisons(report: RunReport) -> ReportTable | None:
     rows: tuple[tuple[str, ...], ...] = tuple(
         (row.name, row.note, percent(row.mean), interval(row.low, row.high), str(row.n)) for row in report.comparisons
     )
     headers: tuple[str, ...] = ("system", "note", "F1", "95 % interval", "runs")
     if any(row.note for row in report.comparisons):
-        return Table("comparisons", "Systems", headers, rows, words=2)
-    return Table("comparisons", "Systems", headers[:1] + headers[2:], tuple(row[:1] + row[2:] for row in rows))
+        return ReportTable("comparisons", "Systems", headers, rows, words=2)
+    return ReportTable("comparisons", "Systems", headers[:1] + headers[2:], tuple(row[:1] + row[2:] for row in rows))
 
 
-def _curves(report: RunReport) -> Table | None:
+def _curves(report: RunReport) -> ReportTable | None:
     xs = sorted({x for curve in report.curves for x in curve.xs})
     rows = []
     for x in xs:
@@ -228,25 +228,25 @@ def _curves(report: RunReport) -> Table | None:
             cells.append("–" if at is None else percent(curve.ys[at]))
         rows.append((number(x), *cells))
     headers = (report.curve_axes[0], *(curve.name for curve in report.curves))
-    return Table("curves", "Learning curves", headers, tuple(rows))
+    return ReportTable("curves", "Learning curves", headers, tuple(rows))
 
 
-def _states(report: RunReport) -> Table | None:
+def _states(report: RunReport) -> ReportTable | None:
     rows = tuple(
         (states.name, states.picture, f"{states.a_distance:.2f}", str(len(states.source)), str(len(states.target)))
         for states in report.states
     )
     headers = ("adversary", "picture", "proxy A-distance", "source", "target")
     note = "How well a linear classifier tells source from target sentences: 0 not at all, 2 without fail."
-    return Table("states", "Shared states", headers, rows, words=2, note=note)
+    return ReportTable("states", "Shared states", headers, rows, words=2, note=note)
 
 
-def _log(report: RunReport) -> Table | None:
+def _log(report: RunReport) -> ReportTable | None:
     headers = list(dict.fromkeys(name for entry in report.log for name in entry))
     rows = tuple(tuple(number(entry.get(name)) for name in headers) for entry in report.log)
-    return Table("log", "Learning log", tuple(headers), rows, words=int("phase" in headers), minor=True)
+    return ReportTable("log", "Learning log", tuple(headers), rows, words=int("phase" in headers), minor=True)
 
 
-def _config(report: RunReport) -> Table | None:
+def _config(report: RunReport) -> ReportTable | None:
     rows = tuple(flat(report.config))
-    return Table("config", "Settings", ("setting", "value"), rows, words=2, minor=True)
+    return ReportTable("config", "Settings", ("setting", "value"), rows, words=2, minor=True)

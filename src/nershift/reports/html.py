@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nershift.data.spans import Sentence, Span
 from nershift.errors import MissingExtraError
 from nershift.evaluation.error_analysis import Example
-from nershift.reports.content import Table, example_lines, headline, pieces, tables
+from nershift.reports.content import ReportTable, example_lines, headline, pieces, tables
 from nershift.reports.model import RunReport
 from nershift.storage import write_text
 
@@ -98,7 +98,7 @@ def figure_html(svg: str, caption: str) -> str:
     return _part("figure", svg, caption)
 
 
-def table_html(table: Table) -> str:
+def table_html(table: ReportTable) -> str:
     return _part("cells", table)
 
 

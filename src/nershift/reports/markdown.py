@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from nershift.data.spans import Sentence, Span
-from nershift.reports.content import Table, example_lines, headline, pieces, tables
+from nershift.reports.content import ReportTable, example_lines, headline, pieces, tables
 from nershift.reports.model import RunReport
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&])")
@@ -16,7 +16,7 @@ def escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
 
 
-def markdown_table(table: Table) -> str:
+def markdown_table(table: ReportTable) -> str:
     """A pipe table with its title and note."""
     lines = [f"## {escape(table.title)}", ""]
     lines.append("| " + " | ".join(escape(header) for header in table.headers) + " |")

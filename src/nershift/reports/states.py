@@ -60,11 +60,7 @@ def state_map(name: str, source: Matrix, target: Matrix) -> StateMap:
     flat, picture = project(np.concatenate([source, target]))
     points = [(round(float(x), 3), round(float(y), 3)) for x, y in flat]
     return StateMap(
-        name,
-        tuple(points[: len(source)]),
-        tuple(points[len(source) :]),
-        proxy_a_distance(source, target),
-        picture,
+        name, tuple(points[: len(source)]), tuple(points[len(source) :]), proxy_a_distance(source, target), picture
     )
 
 

@@ -7,7 +7,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from nershift.data.spans import Sentence, Span, overlapping
-from nershift.reports.content import Table, example_lines, headline, pieces, tables
+from nershift.reports.content import ReportTable, example_lines, headline, pieces, tables
 from nershift.reports.model import RunReport
 
 _COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "red")
@@ -40,7 +40,7 @@ def coloured(sentence: Sentence, marks: dict[Span, str] | None = None) -> Text:
     return text
 
 
-def rich_table(table: Table) -> RichTable:
+def rich_table(table: ReportTable) -> RichTable:
     shown = RichTable(title=Text(table.title), caption=Text(table.note) if table.note else None)
     shown.title_justify = shown.caption_justify = "left"
     for i, header in enumerate(table.headers):

@@ -54,7 +54,7 @@ def model_card(
         "## Scores",
         *_scores(metrics),
         "## Limits",
-        *_limits(types, metrics),
+        *_limits(types, metrics, bool(meta.get("overlapping"))),
     ]
     header = yaml.safe_dump(head, sort_keys=False, allow_unicode=True)
     return f"---\n{header}---\n\n" + "\n\n".join(parts) + "\n"
@@ -140,10 +140,12 @@ def _scores(metrics: Mapping[str, Any]) -> list[str]:
     return [note, "\n".join(rows), "\n".join(kinds)]
 
 
-def _limits(types: Sequence[str], metrics: Mapping[str, Any]) -> list[str]:
+def _limits(types: Sequence[str], metrics: Mapping[str, Any], overlapping: bool) -> list[str]:
     lines = [
         f"- It knows {_listed(types)} and nothing else; other names are left untagged or taken for one of these.",
-        "- Entities are flat: none lies within another, and none has a gap.",
+        "- Entities have no gaps."
+        if overlapping
+        else "- Entities are flat: none lies within another, and none has a gap.",
         "- Text of another domain or language than the data above is tagged less well, without a warning.",
     ]
     if "test" not in metrics:

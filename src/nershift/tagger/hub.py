@@ -68,7 +68,8 @@ def write_folder(tagger: Tagger, folder: Path, repo_id: str, license: str, langu
     if metrics is not None:
         metrics["data"] = {k: v for k, v in metrics.get("data", {}).items() if k != "start"}  # a local path
         write_text(folder / "metrics.json", json.dumps(metrics, indent=1))
-    card = model_card(repo_id, tagger.types, tagger.meta, metrics, license, language, about)
+    meta = tagger.meta | {"overlapping": tagger.model.head(tagger.key).overlapping}
+    card = model_card(repo_id, tagger.types, meta, metrics, license, language, about)
     write_text(folder / "README.md", card)
 
 

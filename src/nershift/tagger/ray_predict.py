@@ -142,13 +142,7 @@ def _record(line: str) -> dict[str, Any] | str | None:
 def _entity_type() -> Any:
     import pyarrow as pa
 
-    fields = {
-        "start": pa.int64(),
-        "end": pa.int64(),
-        "label": pa.string(),
-        "text": pa.string(),
-        "score": pa.float64(),
-    }
+    fields = {"start": pa.int64(), "end": pa.int64(), "label": pa.string(), "text": pa.string(), "score": pa.float64()}
     return pa.list_(pa.struct(list(fields.items())))
 
 

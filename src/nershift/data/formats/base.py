@@ -262,8 +262,6 @@ def _accepted(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
 def _known(name: str, usable: list[str]) -> Format:
     if name not in FORMATS:
         raise ConfigError(
-            f"unknown format '{name}'{nearest(name, usable)}",
-            expected=", ".join(usable),
-            fix="name one of these",
+            f"unknown format '{name}'{nearest(name, usable)}", expected=", ".join(usable), fix="name one of these"
         )
     return FORMATS[name]

@@ -22,12 +22,7 @@ _BORDER_TAGS = frozenset(["O", "-X-", BORDER])
 
 
 def read(
-    path: Path,
-    problems: Problems,
-    *,
-    token_column: int = 0,
-    tag_column: int = -1,
-    scheme: Scheme | None = None,
+    path: Path, problems: Problems, *, token_column: int = 0, tag_column: int = -1, scheme: Scheme | None = None
 ) -> list[Sentence]:
     """Read columns separated by tabs or, in a line without a tab, by spaces.
 

@@ -124,11 +124,7 @@ def write(path: Path, sentences: Iterable[Sentence], *, scheme: Scheme = "BIO") 
     }
     text = datasets.Value("string")
     features = datasets.Features(
-        {
-            "id": text,
-            "tokens": datasets.Sequence(text),
-            "ner_tags": datasets.Sequence(datasets.ClassLabel(names=names)),
-        }
+        {"id": text, "tokens": datasets.Sequence(text), "ner_tags": datasets.Sequence(datasets.ClassLabel(names=names))}
     )
     with replacing(path) as temporary:
         datasets.Dataset.from_dict(columns, features=features).save_to_disk(str(temporary))

@@ -49,11 +49,7 @@ def read(path: Path, problems: Problems) -> list[Sentence]:
         ) from None
     if not docs:
         problems.report(
-            "empty file",
-            str(path),
-            "the file holds no documents",
-            expected="at least one",
-            repair="no sentences",
+            "empty file", str(path), "the file holds no documents", expected="at least one", repair="no sentences"
         )
     sentences = []
     for number, doc in enumerate(docs, 1):

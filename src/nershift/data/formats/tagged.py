@@ -137,12 +137,7 @@ def _type_of_odd(tag: str) -> str:
 
 
 def _report_illegal(
-    blocks: Sequence[Block],
-    pairs: Pairs,
-    illegal: set[tuple[str, str]],
-    scheme: Scheme,
-    file: str,
-    problems: Problems,
+    blocks: Sequence[Block], pairs: Pairs, illegal: set[tuple[str, str]], scheme: Scheme, file: str, problems: Problems
 ) -> None:
     count = sum(pairs[pair] for pair in illegal)
     mentions = sum(n for (before, after), n in pairs.items() if _starts(before, after))
