@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from nershift.cli.data import register, render
 from nershift.data.catalog import differences
-from nershift.data.checks import check, check_corpus
-from nershift.data.corpus import Corpus
+from nershift.data.checks import check, check_splits
 from nershift.data.formats import read_corpus, read_sentences
+from nershift.data.problems import Problems
 from nershift.data.spans import Sentence
 from nershift.errors import ConfigError, DataError
 
@@ -84,7 +84,8 @@ def test_overlaps_and_empty_sentences(tmp_path: Path) -> None:
 
 def test_corpus_in_memory() -> None:
     one = Sentence.of(["a", "b"], [(0, 1, "X")])
-    report = check_corpus(Corpus("c", {"train": (one, one.with_spans([])), "raw": (Sentence.of(["a", "b"]),)}))
+    splits = {"train": (one, one.with_spans([])), "raw": (Sentence.of(["a", "b"]),)}
+    report = check_splits(splits, Problems(repair=True), 250)
     assert report.ok
     assert [n.kind for n in report.notes] == ["duplicate", "contradicting duplicate", "shared sentence"]
 

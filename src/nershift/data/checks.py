@@ -106,11 +106,6 @@ def _not_as_listed(corpora: Sequence[Corpus]) -> list[Finding]:
     ]
 
 
-def check_corpus(corpus: Corpus, max_length: int = 250) -> CheckReport:
-    """Report on a corpus in memory."""
-    return check_splits(corpus.splits, Problems(repair=True), max_length)
-
-
 def _named_splits(corpora: Sequence[Corpus]) -> dict[str, tuple[Sentence, ...]]:
     """Splits by name, with the corpus in front where two corpora have the same split."""
     often = Counter(split for corpus in corpora for split in corpus.splits)
