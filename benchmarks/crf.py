@@ -16,8 +16,7 @@ import torch
 from common import Row, report, time_rivals
 from torch import Tensor
 
-from nershift.heads.crf.kernels import negative_log_likelihood
-from nershift.heads.crf.search import viterbi
+from nershift.heads.crf.kernels import negative_log_likelihood, viterbi
 
 try:
     from torchcrf import CRF

@@ -14,6 +14,7 @@ from nershift import __version__
 from nershift.config import Config, TrainConfig, read_yaml
 from nershift.data.spans import Sentence
 from nershift.errors import CheckpointError, OtherRunError
+from nershift.evaluation.calibration import before_and_after
 from nershift.evaluation.metrics import score, sentence_counts, share_changed
 from nershift.evaluation.predictions import read_predictions, write_predictions
 from nershift.evaluation.stats import bootstrap_f1
@@ -22,7 +23,6 @@ from nershift.methods.base import Method
 from nershift.model import TaggingModel
 from nershift.reports.run import write_report
 from nershift.storage import clear_leftovers, write_text
-from nershift.tagger.calibration import before_and_after
 from nershift.tagger.tagger import Tagger
 from nershift.training.model_soup import AVERAGE
 from nershift.training.processes import Processes
@@ -130,7 +130,7 @@ def _score_split(
     name: str, tagger: Tagger, gold: Sequence[Sentence], batch_size: int, metrics: dict[str, Any]
 ) -> list[Sentence]:
     """Predict a split and add its scores to ``metrics``."""
-    predicted, uncalibrated = tagger.tag_twice(gold, batch_size)
+    predicted, uncalibrated = tagger.predict_uncalibrated(gold, batch_size)
     if tagger.adapter is not None:
         plain, predicted = predicted, tagger.adapt_sentences(gold)
         metrics[f"{name}_adaptation"] = {

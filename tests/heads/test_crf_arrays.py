@@ -8,9 +8,9 @@ import torch
 
 from nershift.data.labels import SCHEMES, LabelSpace, Scheme
 from nershift.heads.crf import arrays as crf_arrays
-from nershift.heads.crf import spans as crf_spans
+from nershift.heads.crf import kernels as crf_spans
 from nershift.heads.crf.head import CRFHead
-from nershift.heads.crf.search import viterbi
+from nershift.heads.crf.kernels import viterbi
 
 
 def _case(scheme: Scheme, scale: float = 2.0, seed: int = 0) -> tuple[CRFHead, torch.Tensor, torch.Tensor]:

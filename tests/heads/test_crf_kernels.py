@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from nershift.heads.crf import kernels
-from nershift.heads.crf.kernels import log_partition, log_partition_reference, negative_log_likelihood, score
-from nershift.heads.crf.search import viterbi
+from nershift.heads.crf.kernels import log_partition, log_partition_reference, negative_log_likelihood, score, viterbi
 from nershift.heads.tags import unpad
 
 LENGTHS = (9, 1, 5, 0)
@@ -195,7 +194,7 @@ def test_a_failing_gpu_kernel_warns_once_and_the_cpu_takes_over(monkeypatch):
     monkeypatch.setitem(sys.modules, "nershift.heads.crf.on_gpu", None)
     monkeypatch.delattr("nershift.heads.crf.on_gpu", raising=False)
     scores = [s.detach().float() for s in chain(5)]
-    with pytest.warns(RuntimeWarning, match="what it needs cannot be imported"):
+    with pytest.warns(RuntimeWarning, match="its requirements cannot be imported"):
         assert kernels._on_gpu(scores, MASK, None, False) is None
     assert kernels._on_gpu(scores, MASK, None, False) is None
     assert "imported" in kernels._gpu.failed

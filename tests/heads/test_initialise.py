@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from nershift.data.labels import LabelSpace
-from nershift.heads.base import make_head
+from nershift.heads.base import make_head, start_from_best
 from nershift.heads.crf.head import CRFHead
-from nershift.heads.initialise import start_from_best
 from nershift.heads.tags import matching_tags
 
 OLD = LabelSpace.of(["LOC", "ORG", "PER"], "BIO")

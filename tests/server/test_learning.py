@@ -10,9 +10,8 @@ from nershift.data.corpus import Corpus
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Sentence
 from nershift.evaluation.metrics import score
-from nershift.heads.base import make_head
+from nershift.heads.base import make_head, start_from_best
 from nershift.heads.crf.head import CRFHead
-from nershift.heads.initialise import start_from_best
 from nershift.model_store import load_model
 from nershift.server import learning
 from nershift.server.learning import cross_validate, folds, learn, prepare

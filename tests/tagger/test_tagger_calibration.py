@@ -21,7 +21,6 @@ from nershift.evaluation.calibration import confidences_and_truth, log_loss
 from nershift.heads.base import HEADS, make_head, pad_targets
 from nershift.run import transfer
 from nershift.run_folder import Run
-from nershift.tagger.calibration import calibrate
 
 MakeCorpus = Callable[..., Corpus]
 
@@ -78,7 +77,7 @@ def test_a_chain_at_a_temperature_is_the_chain_with_all_scores_divided() -> None
 def test_the_temperature_is_the_best_of_a_grid(run: Run, make_corpus: MakeCorpus) -> None:
     tagger = run.tagger()
     dev = make_corpus("clinic", train=40, dev=150, test=40).dev
-    made = calibrate(tagger.model, tagger.key, dev)
+    made = tagger.calibrate(dev)
     assert made is not None
     head = tagger.model.head(tagger.key)
 
@@ -122,7 +121,7 @@ def test_old_folders_have_no_temperature(run: Run, tmp_path: Path) -> None:
     gold = run.predictions()[0]
     ours, theirs = new.tag_sentences(gold), old.tag_sentences(gold)
     assert [s.spans for s in ours] == [s.spans for s in theirs]  # scores do not count in equality
-    warm, raw = new.tag_twice(gold)
+    warm, raw = new.predict_uncalibrated(gold)
     assert [x.score for s in raw for x in s.spans] == pytest.approx(
         [x.score for s in theirs for x in s.spans], abs=1e-6
     )
@@ -134,7 +133,7 @@ def test_old_folders_have_no_temperature(run: Run, tmp_path: Path) -> None:
 def test_nothing_found_leaves_the_temperature_alone(run: Run) -> None:
     tagger = run.tagger()
     assert tagger.calibrate([Sentence.of(["since", "12/3"])] * 2) is None or "calibration" in tagger.meta
-    assert calibrate(tagger.model, tagger.key, []) is None
+    assert tagger.calibrate([]) is None
     assert tagger.model.head(tagger.key).temperature == 1.0
 
 

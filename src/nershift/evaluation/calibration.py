@@ -191,3 +191,34 @@ def binomial_low(correct: int, n: int, level: float = 0.95) -> float:
     from scipy.special import betaincinv
 
     return float(betaincinv(correct, n - correct + 1, 1 - level)) if correct else 0.0
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A temperature with what it did to the confidences on the sentences it was fitted on."""
+
+    temperature: float
+    before: Reliability
+    after: Reliability
+    thresholds: tuple[Threshold, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """``temperature before after thresholds``; see the parts for theirs."""
+        return {
+            "temperature": round(self.temperature, 4),
+            "before": self.before.to_dict(),
+            "after": self.after.to_dict(),
+            "thresholds": [t.to_dict() for t in self.thresholds],
+        }
+
+
+def before_and_after(
+    gold: Sequence[Sentence], raw: Sequence[Sentence] | None, pred: Sequence[Sentence]
+) -> dict[str, Any]:
+    """Reliability of predictions without temperature (where there are any such) and with it, as JSON values."""
+    given = {"before": raw, "after": pred}
+    return {
+        name: reliability(*confidences_and_truth(gold, rows)).to_dict()
+        for name, rows in given.items()
+        if rows is not None
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nershift.config import build
-from nershift.data.labels import LabelSpace
+from nershift.data.labels import LabelMapping, LabelSpace
 from nershift.data.spans import Sentence, Span
 from nershift.registry import Registry
 
@@ -178,6 +178,24 @@ def head_from(description: Mapping[str, Any], size: int) -> Head:
     head = make_head(description["kind"], space, size, description.get("settings"))
     head.temperature = float(description.get("temperature", 1.0))
     return head
+
+
+def start_from_best(head: Head, others: Iterable[Head], same: Mapping[str, str]) -> LabelMapping:
+    """Let a new head take over rows of types that mean the same, from the other head that shares most of them.
+
+    Keeping these rows is worth up to 25 F1 where labels are few.
+
+    Args:
+        same: target type → source type, where names do not tell.
+
+    Returns:
+        what was kept: empty where no other head fits.
+    """
+    mappings = [(LabelMapping.between(head.types, other.types, same), other) for other in others]
+    for mapping, other in sorted(mappings, key=lambda pair: -len(pair[0])):  # of equals the first
+        if mapping and head.start_from(other, mapping):
+            return mapping
+    return LabelMapping(unmapped=head.types)
 
 
 def pad_targets(targets: Sequence[Targets], mask: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from torch.nn import functional
 from nershift.data.labels import LabelSpace, span_tags
 from nershift.data.spans import Span
 from nershift.heads.base import register, widened
-from nershift.heads.crf.search import viterbi
+from nershift.heads.crf.kernels import viterbi
 from nershift.heads.tags import TagHead, legality, unpad
 
 

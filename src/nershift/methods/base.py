@@ -9,13 +9,11 @@ from typing import Any, ClassVar, TypeVar
 
 from nershift.config import Config, TrainConfig, build
 from nershift.data.corpus import Corpus
-from nershift.data.label_mapping import LabelMapping, check_mapping
-from nershift.data.labels import LabelSpace
+from nershift.data.labels import LabelMapping, LabelSpace, check_mapping
 from nershift.data.spans import Sentence, in_parts
 from nershift.encoders.base import ENCODERS, make_encoder
 from nershift.errors import ConfigError, SetupError
-from nershift.heads.base import HEADS, Head, how_to_overlap, make_head
-from nershift.heads.initialise import start_from_best
+from nershift.heads.base import HEADS, Head, how_to_overlap, make_head, start_from_best
 from nershift.methods.adapter import SentenceAdapter
 from nershift.model import TaggingModel
 from nershift.registry import Registry

@@ -14,8 +14,7 @@ from typing import Any
 import torch
 
 from nershift.config import TrainConfig
-from nershift.data.label_mapping import LabelMapping
-from nershift.data.labels import LabelSpace
+from nershift.data.labels import LabelMapping, LabelSpace
 from nershift.data.spans import Sentence
 from nershift.evaluation.metrics import score
 from nershift.heads.base import Head, make_head

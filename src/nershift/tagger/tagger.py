@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
 
+import numpy as np
+import torch
+from torch import Tensor
+
 from nershift.backend.device import find_device
-from nershift.data.spans import Sentence
+from nershift.data.spans import Sentence, Span
 from nershift.errors import CheckpointError
+from nershift.evaluation.calibration import Calibration, Floats, fit_temperature, reliability, thresholds
+from nershift.heads.base import with_scores
 from nershift.methods.adapter import Neighbour, SentenceAdapter, load_adapter
 from nershift.model import TaggingModel
 from nershift.model_store import load_model, save_model
-from nershift.tagger.calibration import Calibration, calibrate, tag_twice
 from nershift.tagger.entities import Entity, ReadsTexts, place_entities, split_texts
 
 TARGET = "target"
 _CACHE_LIMIT = 200_000  # distinct word forms kept between calls
+_CALIBRATED_ON = 500  # sentences that a temperature is fitted on: one number needs no more
 
 
 class Tagger(ReadsTexts):
@@ -98,23 +105,59 @@ class Tagger(ReadsTexts):
         self.model.encoder.forget_beyond(_CACHE_LIMIT)
         return tagged
 
+    @torch.no_grad()
     def calibrate(self, sentences: Sequence[Sentence], batch_size: int = 128) -> Calibration | None:
         """Fit the temperature of the confidences to labelled sentences that were not trained on.
 
         It changes scores, never entities. The tagger keeps it, with thresholds for precisions, when it is saved.
+        None if no entity is predicted in the sentences.
         """
-        found = calibrate(self.model, self.key, sentences, batch_size)
+        head = self.model.head(self.key)
+        head.temperature = 1.0
         self.meta.pop("calibration", None)
-        if found is not None:
-            told = found.to_dict()
-            self.meta["calibration"] = {k: told[k] for k in ("temperature", "thresholds")}
-        return found
+        chosen = sentences[:: -(-len(sentences) // _CALIBRATED_ON) or 1]
+        parts = list(self._encoded(chosen, batch_size))  # encoded once; each temperature only scores anew
+        gold = [{(s.start, s.end, s.label) for s in sentence.spans} for sentence in chosen]
+        predicted = [(i, s) for part in parts for i, row in zip(part.rows, part.spans, strict=True) for s in row]
+        right = np.array([(s.start, s.end, s.label) in gold[i] for i, s in predicted], dtype=bool)
+        if not len(right):
+            return None
 
-    def tag_twice(self, sentences: Sequence[Sentence], batch_size: int = 128) -> tuple[list[Sentence], list[Sentence]]:
-        """:meth:`tag_sentences`, and the same entities with the scores they had without a temperature."""
-        tagged = tag_twice(self.model, self.key, sentences, batch_size)
+        def confidences_at(temperature: float) -> Floats:
+            head.temperature = temperature
+            rows = (row for part in parts for row in head.confidences(part.states, part.mask, part.spans))
+            return np.array([c for row in rows for c in row], dtype=np.float64)
+
+        before = confidences_at(1.0)
+        best = round(fit_temperature(confidences_at, right), 4)
+        after = confidences_at(best)  # leaves the head at the best temperature
+        fitted = Calibration(best, reliability(before, right), reliability(after, right), thresholds(after, right))
+        self.meta["calibration"] = {k: v for k, v in fitted.to_dict().items() if k in ("temperature", "thresholds")}
+        return fitted
+
+    @torch.no_grad()
+    def predict_uncalibrated(
+        self, sentences: Sequence[Sentence], batch_size: int = 128
+    ) -> tuple[list[Sentence], list[Sentence]]:
+        """:meth:`tag_sentences`, and the same entities with the scores they have without a temperature."""
+        head = self.model.head(self.key)
+        fitted = head.temperature
+        out = [[s.with_spans(()) for s in sentences] for _ in range(2)]
+        for part in self._encoded(sentences, batch_size):
+            for answers, temperature in zip(out, (fitted, 1.0), strict=True):
+                head.temperature = temperature
+                scored = with_scores(part.spans, head.confidences(part.states, part.mask, part.spans))
+                for i, spans in zip(part.rows, scored, strict=True):
+                    answers[i] = sentences[i].with_spans(spans)
+            head.temperature = fitted
         self.model.encoder.forget_beyond(_CACHE_LIMIT)
-        return tagged
+        return out[0], out[1]
+
+    def _encoded(self, sentences: Sequence[Sentence], batch_size: int) -> Iterator[_Part]:
+        head = self.model.eval().head(self.key)
+        for rows, batch in self.model.batches(self.key, sentences, batch_size):
+            states = self.model.states(batch)
+            yield _Part(rows, states, batch.mask, head.predict(states, batch.mask))
 
     @overload
     def adaptive(self, text: str) -> list[Entity]: ...
@@ -148,3 +191,13 @@ class Tagger(ReadsTexts):
                 fix="tag without adaptation, or train one: nershift transfer --method metacross …",
             )
         return self.adapter
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A batch after the encoder: which sentences, their states ``[B, L, H]`` and the spans predicted in them."""
+
+    rows: Sequence[int]
+    states: Tensor
+    mask: Tensor
+    spans: list[list[Span]]

@@ -11,7 +11,7 @@ import torch
 
 from nershift.config import merge
 from nershift.data.corpus import Corpus
-from nershift.data.label_mapping import LabelMapping, full_name
+from nershift.data.labels import LabelMapping, full_name
 from nershift.errors import ConfigError, SetupError
 from nershift.methods.base import TARGET
 from nershift.methods.laner.head import LabelAwareHead

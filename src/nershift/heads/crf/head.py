@@ -16,9 +16,9 @@ from nershift.heads.crf.kernels import (
     log_partition_reference,
     negative_log_likelihood,
     score,
+    span_probabilities,
+    viterbi,
 )
-from nershift.heads.crf.search import viterbi
-from nershift.heads.crf.spans import span_probabilities
 from nershift.heads.tags import TagHead, legality, unpad
 
 IMPOSSIBLE = -1e9  # a finite stand-in for -inf, so that no difference of two such scores is NaN

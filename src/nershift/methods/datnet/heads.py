@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nershift.data.label_mapping import LabelMapping, full_name
-from nershift.data.labels import LabelSpace
+from nershift.data.labels import LabelMapping, LabelSpace, full_name
 from nershift.errors import SetupError
 from nershift.heads.base import Head
 from nershift.heads.crf.head import CRFHead

@@ -10,8 +10,7 @@ import torch
 
 from nershift.config import merge, setting
 from nershift.data.corpus import Corpus
-from nershift.data.label_mapping import LabelMapping, check_mapping, full_name
-from nershift.data.labels import LabelSpace
+from nershift.data.labels import LabelMapping, LabelSpace, check_mapping, full_name
 from nershift.errors import ConfigError, SetupError
 from nershift.methods.base import TARGET, Method, Setup, register
 from nershift.methods.laner import head as label_aware

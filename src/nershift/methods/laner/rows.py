@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from nershift.data.label_mapping import LONG
-from nershift.data.labels import LabelSpace, normalised, split_tag
+from nershift.data.labels import LONG, LabelSpace, normalised, split_tag
 from nershift.data.spans import Sentence
 from nershift.encoders.base import Encoder
 from nershift.heads.tags import matching_tags
