@@ -1,4 +1,4 @@
-"""Links in the documents lead to files that are there."""
+"""The documents link to files that are there and name modules that are there."""
 
 from __future__ import annotations
 
@@ -34,3 +34,13 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_anchors_are_those_of_a_code_host(tmp_path: Path) -> None:
     (tmp_path / "page.md").write_text("# A page\n\n## What's `new`, really?\n", encoding="utf-8")
     assert anchors(tmp_path / "page.md") == {"a-page", "whats-new-really"}
+
+
+def test_the_picture_of_the_code_names_what_is_there() -> None:
+    """`docs/architecture.md`: files by path, and in its table the modules of each package."""
+    text, package = (ROOT / "docs/architecture.md").read_text(encoding="utf-8"), ROOT / "src/nershift"
+    missing = [name for name in re.findall(r"`([\w/]+\.(?:py|cu))`", text) if not list(package.rglob(name))]
+    for row in re.findall(r"^\| `(\w+)` \|(.*)\|$", text, re.MULTILINE):
+        names = re.findall(r"`([a-z]\w*)/?`", row[1])
+        missing += [f"{row[0]}/{name}" for name in names if not list((package / row[0]).glob(f"{name}*"))]
+    assert missing == []
