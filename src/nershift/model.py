@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -57,14 +57,10 @@ class TaggingModel(nn.Module):
         self.heads[_module_name(key)] = head
 
     def head(self, key: str) -> Head:
-        found = self.heads[_module_name(key)]
-        assert isinstance(found, Head)
-        return found
+        return cast(Head, self.heads[_module_name(key)])
 
     def named_heads(self) -> list[tuple[str, Head]]:
-        return [
-            (name.removeprefix("for:").replace("·", "."), d) for name, d in self.heads.items() if isinstance(d, Head)
-        ]
+        return [(name.removeprefix("for:").replace("·", "."), cast(Head, head)) for name, head in self.heads.items()]
 
     def deployable(self, key: str) -> TaggingModel:
         """The tagger of one head, now under ``target``, without the parts that only training needs."""

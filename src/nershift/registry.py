@@ -61,11 +61,13 @@ class Registry(Mapping[str, T], Generic[T]):
         return sorted(alias for alias, of in self._aliases.items() if of == name)
 
     def _look_for(self, name: str) -> None:
-        """A part in a module of its own name needs no other module to be imported."""
-        for home in self.homes:
-            module = f"{home}.{name.replace('-', '_')}"
-            if name.isidentifier() and importlib.util.find_spec(module) is not None:
-                importlib.import_module(module)
+        """A part in a module or package of its own name needs no other module to be imported."""
+        for home in self.homes if name.isidentifier() else ():
+            module = f"{home}.{name}"
+            # In a package the part is in a module that is called what it is: heads/crf/head.py.
+            for place in (module, f"{module}.{self.what}"):
+                if name not in self._parts and _exists(place):
+                    importlib.import_module(place)
         if name not in self._parts and not self._complete:
             self._load()
 
@@ -98,3 +100,10 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def __len__(self) -> int:
         return len(list(iter(self)))
+
+
+def _exists(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # what should hold it is no package
+        return False
