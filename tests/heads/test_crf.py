@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nershift.backend.autograd import double_backward
+from nershift.backend.device import double_backward
 from nershift.data.labels import SCHEMES, LabelSpace, Scheme
 from nershift.data.spans import Span
 from nershift.errors import ConfigError, DataError, SetupError

@@ -14,13 +14,13 @@ from nershift import run
 from nershift.config import Config, TrainConfig, build
 from nershift.data.corpus import Corpus
 from nershift.encoders.base import make_encoder
-from nershift.encoders.birnn import _turns_there, turns
+from nershift.encoders.recurrent import _turns_there, turns
 from nershift.heads.base import make_head
 from nershift.methods.datnet.stage import DATNetStage
 from nershift.methods.metaner.step import MetaStage
 from nershift.model import Batch, TaggingModel
 from nershift.storage import load_tensors
-from nershift.text.rounding import Rounding
+from nershift.text.word_cache import Rounding
 from nershift.training import loop as loops
 from nershift.training.cuda_graphs import GraphRunner, Logged
 from nershift.training.logger import TrainLogger

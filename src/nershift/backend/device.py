@@ -1,14 +1,21 @@
-"""The device a run computes on, and kernels that only a GPU can run."""
+"""Where and how tensors are computed: the device, optional GPU kernels, and gradients beyond torch's defaults."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.nn.functional import embedding
 
 from nershift.errors import ConfigError
+
+_twice: ContextVar[bool] = ContextVar("nershift_double_backward", default=False)
 
 
 def find_device(name: str) -> torch.device:
@@ -56,3 +63,26 @@ class GpuKernel:
     def give_up(self, why: str) -> None:
         self.failed = why
         warnings.warn(f"{self.instead}: {why}", RuntimeWarning, stacklevel=4)
+
+
+def look_up(table: Tensor, where: Tensor) -> Tensor:
+    """``table[where]``: from ``[U, …]`` and numbers ``[B, L]`` to ``[B, L, …]``.
+
+    On a GPU, the gradient of plain indexing adds up equal rows one after the other, and padding makes thousands of
+    positions share one row. That of an embedding adds them in parallel, and is faster on a CPU too.
+    """
+    return embedding(where, table.flatten(1)).unflatten(-1, table.shape[1:])
+
+
+@contextmanager
+def double_backward() -> Iterator[None]:
+    """Within this block, fast paths without a second derivative (CRF, characters) are replaced by plain ones."""
+    token = _twice.set(True)
+    try:
+        yield
+    finally:
+        _twice.reset(token)
+
+
+def double_backward_wanted() -> bool:
+    return _twice.get()

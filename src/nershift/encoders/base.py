@@ -19,8 +19,7 @@ from torch import Tensor, nn
 from nershift.config import EncoderConfig, build, to_dict
 from nershift.data.spans import Sentence
 from nershift.registry import Registry
-from nershift.text.rounding import Rounding
-from nershift.text.word_cache import WordCache
+from nershift.text.word_cache import Rounding, WordCache
 
 ENCODERS = Registry["type[Encoder]"]("encoder", "nershift.encoders", "nershift.encoders", "nershift.methods")
 _Class = TypeVar("_Class", bound="type[Encoder]")

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nershift.backend.autograd import look_up
+from nershift.backend.device import look_up
 from nershift.config import EncoderConfig
 from nershift.encoders.attention import padding, positions_where_the_weights_are, steady_kernels
 from nershift.encoders.base import ENCODERS, Cost, Encoder, register

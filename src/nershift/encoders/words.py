@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv1d, embedding, embedding_bag, pad
 
-from nershift.backend.autograd import double_backward_wanted
+from nershift.backend.device import double_backward_wanted
 from nershift.config import CharsConfig, WordsConfig
 from nershift.encoders.subword_table import SubwordTable
 from nershift.errors import ConfigError

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from nershift.text.rounding import Rounding
+from nershift.text.word_cache import Rounding
 
 
 @dataclass(frozen=True)

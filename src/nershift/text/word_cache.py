@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-
-from nershift.text.rounding import Rounding
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -67,6 +66,31 @@ class Vocabulary:
             if form in self.index:
                 return self.index[form]
         return 1
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """Fewer batch shapes, so that a step recorded for one shape can often be replayed.
+
+    Each axis of a batch is padded to ``least``, or twice, four times, … as much.
+
+    Padding changes no state and no gradient. Dropout draws over a wider tensor, so it drops other units.
+
+    Example:
+        >>> Rounding.up(5, 8), Rounding.up(17, 8)
+        (8, 32)
+    """
+
+    length: int  # tokens of a sentence
+    forms: int  # distinct words
+    letters: int  # of a word
+    pieces: int = 16  # sub-words of a window
+
+    @staticmethod
+    def up(count: int, least: int) -> int:
+        while least < count:
+            least *= 2
+        return least
 
 
 class WordCache:

@@ -21,7 +21,7 @@ from nershift.backend.cuda_graphs import cause, own_stream, record
 from nershift.encoders.base import Encoder
 from nershift.heads.base import Head
 from nershift.model import Batch, TaggingModel
-from nershift.text.rounding import Rounding
+from nershift.text.word_cache import Rounding
 from nershift.training.optim import RECORDED
 from nershift.training.stage import MixedStage, TrainingStage
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from nershift.backend.autograd import double_backward_wanted
+from nershift.backend.device import double_backward_wanted
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Span
 from nershift.heads.base import register, widened

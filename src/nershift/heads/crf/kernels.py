@@ -101,7 +101,7 @@ class _Attach(torch.autograd.Function):
             raise SetupError(
                 "the fast CRF loss has no second derivative",
                 expected="create_graph=False",
-                fix="compute the loss within nershift.backend.autograd.double_backward()",
+                fix="compute the loss within nershift.backend.device.double_backward()",
             )
         return (*(g.to(d) for g, d in zip(ctx.pull(grad), ctx.dtypes, strict=True)), None, None)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from nershift.encoders.birnn import Packing, fast_kernels, padded_states
+from nershift.encoders.recurrent import Packing, fast_kernels, padded_states
 
 Place = Mapping[str, str]  # a name by axis
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
-from nershift.backend.autograd import look_up
+from nershift.backend.device import look_up
 from nershift.heads.base import widened
 from nershift.text.counts import BOUNDARY
 

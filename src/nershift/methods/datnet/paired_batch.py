@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from nershift.encoders.birnn import bidirectional
-from nershift.encoders.recurrent import RecurrentEncoder
+from nershift.encoders.recurrent import RecurrentEncoder, bidirectional
 from nershift.encoders.words import CharCNN
 from nershift.methods.datnet.perturbation import Features, Perturbation
 from nershift.methods.datnet.shared_private import SharedPrivateEncoder

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nershift.backend.autograd import look_up
+from nershift.backend.device import look_up
 from nershift.encoders.recurrent import RecurrentEncoder
 from nershift.encoders.words import CharCNN
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from nershift.backend.autograd import double_backward
+from nershift.backend.device import double_backward
 from nershift.methods.metaner.step import Iteration, Vector, add_up, grad
 
 EPSILON = 2e-4  # length of a difference step, relative to the norm of θ

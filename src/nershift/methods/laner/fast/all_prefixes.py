@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.functional import linear
 
-from nershift.backend.autograd import look_up
+from nershift.backend.device import look_up
 from nershift.heads.base import widened
 from nershift.methods.laner.fast.attention import attend
 from nershift.methods.laner.fast.prefix_states import backward_states, forward_states, fused_context, newest_states

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nershift.backend.autograd import look_up
+from nershift.backend.device import look_up
 
 _BLOCK = 4  # positions at a time: later labels are skipped, and the states stay in the cache
 _BLOCK_CUDA = 64  # launches cost more than arithmetic there

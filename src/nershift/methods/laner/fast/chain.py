@@ -14,8 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.functional import linear
 
-from nershift.backend.autograd import look_up
-from nershift.backend.device import GpuKernel
+from nershift.backend.device import GpuKernel, look_up
 from nershift.methods.laner.fast.all_prefixes import AllPrefixes
 from nershift.methods.laner.fast.prefix_states import forward_states
 from nershift.methods.laner.head import NEVER, LabelAwareHead

@@ -20,8 +20,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 from torch.nn.utils.rnn import PackedSequence
 
-from nershift.backend.autograd import look_up
-from nershift.backend.device import GpuKernel
+from nershift.backend.device import GpuKernel, look_up
 from nershift.methods.laner.fast.merged_walks import merge_walks, walk
 from nershift.methods.laner.head import LabelEncoder
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from nershift.encoders.birnn import Packing, bidirectional, padded_states
+from nershift.encoders.recurrent import Packing, bidirectional, padded_states
 
 LENGTHS = [[3], [1, 1, 1], [2, 5, 5, 1, 4], [7, 6, 5]]
 
