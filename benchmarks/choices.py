@@ -73,7 +73,7 @@ def main() -> None:
 
 def datnet(name: str, out: Path) -> dict[str, Any]:
     row, aligned, steps, settings = DATNET[name]
-    made = cell("", "conll2002_es", row, 1, aligned=aligned, axes=100, shots=100)
+    made = cell("conll2002_es", row, aligned=aligned, axes=100, shots=100)
     config = merge(merge(made.config, _BOTH), settings)
     config = merge(config, {"train": {"max_steps": steps, "epochs": 1000, "patience": 0}})
     target = read_corpus("conll2002_es")

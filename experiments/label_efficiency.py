@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
-from experiments.scores import Place, Shown
+from experiments.scores import Shown
 from experiments.store import ResultStore
-from experiments.table import Table
+from experiments.table import Place, Table
 
 
 def reached(curve: Sequence[tuple[float, float]], bound: float) -> float | None:
@@ -29,11 +29,11 @@ def reached(curve: Sequence[tuple[float, float]], bound: float) -> float | None:
 
 def run_notes(table: Table, shown: Mapping[Place, Shown], store: ResultStore, seeds: Sequence[int]) -> Iterator[str]:
     """By row, where its curve reaches the table's bound, by the means of the seeds that both have."""
-    if table.bound is None:
+    if not table.bound:
         return
     rows, columns = table.layout()
     bounds: dict[str, dict[int, float]] = {}
-    for cell in table.bound(seeds):
+    for cell in table.bounds(seeds):
         if (result := store.get(cell)) is not None:
             bounds.setdefault(cell.target, {})[cell.seed] = 100 * float(result.metrics["test"]["f1"])
     told, known = [], []

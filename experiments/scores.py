@@ -12,10 +12,8 @@ import numpy as np
 
 from experiments.cells import Cell
 from experiments.store import Result, ResultStore
-from experiments.table import Table
+from experiments.table import Place, Table
 from nershift.evaluation.stats import SeedSummary, aggregate, f1_of, randomisation_test
-
-Place = tuple[str, str]  # row, column
 
 
 @dataclass(frozen=True)

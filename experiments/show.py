@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.label_efficiency import run_notes
-from experiments.scores import Place, Shown, against_best, collect, paired_p, row_means
+from experiments.scores import Shown, against_best, collect, paired_p, row_means
 from experiments.store import ResultStore
-from experiments.table import Table
+from experiments.table import Place, Table
 from nershift.evaluation.stats import seed_difference
 
 MEAN = "mean"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from experiments.cells import Cell
-from experiments.crosslm.tables import RAW, SOURCE, SUPERVISED, UNSUPERVISED
-from experiments.table import Table
+from experiments.crosslm.tables import RAW, SOURCE, SUPERVISED, UNSUPERVISED, Rows
+from experiments.table import Table, entry
 from nershift.config import merge
 
-PLACES: dict[str, tuple[tuple[str, str], ...]] = {"bionlp13cg": (), "cbs_scitech": RAW}
+PLACES: dict[str, tuple[Rows, tuple[tuple[str, str], ...]]] = {
+    "bionlp13cg": (SUPERVISED, ()),
+    "cbs_scitech": (UNSUPERVISED, RAW),
+}
 # One thing at a time, beside what the tables have.
 CHOICES: dict[str, dict[str, Any]] = {
     "as in the tables": {},
@@ -22,24 +24,6 @@ CHOICES: dict[str, dict[str, Any]] = {
 }
 
 
-def _choices(seeds: Sequence[int]) -> list[Cell]:
-    return [
-        Cell(
-            "crosslm-choices",
-            "crosslm",
-            target,
-            SOURCE,
-            s,
-            merge((UNSUPERVISED if raw else SUPERVISED)["crosslm"][1], over),
-            row=row,
-            raw=raw,
-        )
-        for row, over in CHOICES.items()
-        for target, raw in PLACES.items()
-        for s in seeds
-    ]
-
-
 def _dev(metrics: Mapping[str, Any], part: str) -> float:
     return float(metrics["phases"]["train"]["dev_f1"])
 
@@ -48,13 +32,15 @@ TABLES = [
     Table(
         "crosslm-choices",
         "CrossLM: what was tried, F1 on dev",
-        _choices,
-        lambda c: (c.name, c.target),
+        [
+            entry("crosslm", target, SOURCE, merge(table["crosslm"][1], over), row=row, raw=raw)
+            for row, over in CHOICES.items()
+            for target, (table, raw) in PLACES.items()
+        ],
         notes=(
             "Dev scores, by which settings are chosen; those of cbs_scitech, which has no labels to look at, are of "
             "the dev split of conll2003_en.",
         ),
-        average=False,
         seeds=(1,),
         value=_dev,
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from experiments.cells import Cell
-from experiments.table import Table
+from experiments.table import Place, Table, at_epoch, by_parts, by_shots, entry, on_type, published_grid
 from nershift.config import merge
 
 SOURCE = ("conll2003_en",)
@@ -40,8 +40,10 @@ def _joint(**options: Any) -> dict[str, Any]:
     return merge(_VECTORS, {"options": {"lm_weight": 0.1, **options}})
 
 
-# Row → method and settings. What trains one task alone has RMSprop 1e-3 (§4.1).
-SUPERVISED: dict[str, tuple[str, Mapping[str, Any]]] = {
+Rows = Mapping[str, tuple[str, Mapping[str, Any]]]  # row: method and settings
+
+# What trains one task alone has RMSprop 1e-3 (§4.1).
+SUPERVISED: Rows = {
     "target_only": ("target_only", _ALONE),
     "multitask (NER+LM)": ("crosslm", _joint(variant="shared")),
     "multitask": ("multitask", _BASELINE),
@@ -52,7 +54,8 @@ SUPERVISED: dict[str, tuple[str, Mapping[str, Any]]] = {
     "mix-data": ("crosslm", _joint(variant="mix-data")),
     "crosslm": ("crosslm", _joint()),
 }
-UNSUPERVISED: dict[str, tuple[str, Mapping[str, Any]]] = {
+ALONE = ("target_only", "co-lm")  # rows without a source
+UNSUPERVISED: Rows = {
     "source_only": ("source_only", _ALONE),
     "selftrain": ("selftrain", merge(_VECTORS, {"pretrain": _ONE, "train": _ONE})),
     "dann": ("dann", _BASELINE),
@@ -74,57 +77,33 @@ TYPES = ("PER", "LOC", "ORG", "MISC")
 PUBLISHED_5 = {"source_only": (1501, 469, 941, 134), "crosslm": (1569, 512, 1050, 193)}
 
 
-def _supervised(table: str, row: str, target: str, seed: int, **more: Any) -> Cell:
-    method, config = SUPERVISED[row]
-    sources = () if row in ("target_only", "co-lm") else SOURCE
-    return Cell(table, method, target, sources, seed, config, row=row, keep_log=True, **more)
-
-
-def _unsupervised(table: str, row: str, target: str, seed: int, raw: tuple[tuple[str, str], ...] = RAW) -> Cell:
-    method, config = UNSUPERVISED[row]
-    used = () if row == "source_only" else tuple(r for r in raw if r[0] == "target" or method in ("bilm", "crosslm"))
-    return Cell(table, method, target, SOURCE, seed, config, row=row, raw=used, joint=row != "source_only")
-
-
-def _table3(seeds: Sequence[int]) -> list[Cell]:
-    return [_supervised("crosslm-table3", r, t, s) for r in SUPERVISED for t in BIOMEDICAL for s in seeds]
-
-
-def _figure3(seeds: Sequence[int]) -> list[Cell]:
-    rows = ("target_only", "finetune", "multitask", "bilm", "crosslm")
-    return [_supervised("crosslm-fig3", r, "bionlp13cg", s) for r in rows for s in seeds]
-
-
-def _figure4(seeds: Sequence[int]) -> list[Cell]:
-    return [_supervised("crosslm-fig4", "crosslm", t, s) for t in BIOMEDICAL for s in seeds]
-
-
-def _figure6(seeds: Sequence[int]) -> list[Cell]:
-    """The language model of the target reads its whole training text, however few of its labels are used."""
-    text = (("target", "bionlp13cg:train"),)
+def _supervised(rows: Iterable[str], targets: Sequence[str], **more: Any) -> list[Cell]:
     return [
-        _supervised("crosslm-fig6", r, "bionlp13cg", s, shots=n, raw=text if r == "crosslm" else ())
-        for r in ("target_only", "crosslm")
-        for n in SHOTS
-        for s in seeds
+        entry(SUPERVISED[r][0], t, () if r in ALONE else SOURCE, SUPERVISED[r][1], row=r, keep_log=True, **more)
+        for r in rows
+        for t in targets
     ]
 
 
-def _figure7(seeds: Sequence[int], target: str) -> list[Cell]:
-    rows = ("target_only", "finetune", "multitask", "crosslm")
-    return [_supervised(f"crosslm-fig7-{target}", r, target, s) for r in rows for s in seeds]
+def _unsupervised(row: str, target: str) -> Cell:
+    method, config = UNSUPERVISED[row]
+    raw = () if row == "source_only" else tuple(r for r in RAW if r[0] == "target" or method in ("bilm", "crosslm"))
+    return entry(method, target, SOURCE, config, row=row, raw=raw, joint=row != "source_only")
 
 
-def _table4(seeds: Sequence[int]) -> list[Cell]:
-    """All rows on the corpus of the paper, source-only and ours on its revision."""
-    places = [(r, t) for r in UNSUPERVISED for t in CBS if t == CBS[0] or r in PUBLISHED_5]
-    return [_unsupervised("crosslm-table4", r, t, s) for r, t in places for s in seeds]
+def _figure6() -> list[Cell]:
+    """The language model of the target reads its whole training text, however few of its labels are used."""
+    text = {"crosslm": (("target", "bionlp13cg:train"),)}
+    return [
+        cell
+        for row in ("target_only", "crosslm")
+        for n in SHOTS
+        for cell in _supervised([row], ["bionlp13cg"], shots=n, raw=text.get(row, ()))
+    ]
 
 
-def _table5(seeds: Sequence[int]) -> list[Cell]:
-    return [_unsupervised("crosslm-table5", r, "cbs_scitech", s) for r in ("source_only", "crosslm") for s in seeds]
-
-
+# All rows on the corpus of the paper, source-only and ours on its revision.
+_TABLE_4 = [_unsupervised(r, t) for r in UNSUPERVISED for t in CBS if t == CBS[0] or r in PUBLISHED_5]
 VARYING = {
     "both vary": ("source", "target"),
     "target varies": ("target",),
@@ -132,59 +111,37 @@ VARYING = {
 }
 
 
-def _figure8(seeds: Sequence[int]) -> list[Cell]:
+def _figure8() -> list[Cell]:
     """The most of a varying text is what the smaller of the two has; what does not vary has that much too."""
-    made = []
+    cells = []
     for row, varying in VARYING.items():
         for n in AMOUNTS:  # where all is used, the three lines meet in one run
             raw = tuple((d, f"{text}@{n if d in varying else AMOUNTS[-1]}") for d, text in RAW)
-            made += [
-                Cell(
-                    "crosslm-fig8",
-                    "crosslm",
-                    "cbs_scitech",
-                    SOURCE,
-                    s,
-                    UNSUPERVISED["crosslm"][1],
-                    row=row,
-                    raw=raw,
-                )
-                for s in seeds
-            ]
-    return made
+            cells.append(entry("crosslm", "cbs_scitech", SOURCE, UNSUPERVISED["crosslm"][1], row=row, raw=raw))
+    return cells
 
 
-def _amount(cell: Cell) -> tuple[str, str]:
+def _by_amount(cell: Cell) -> Place:
     return cell.name, str(min(int(text.partition("@")[2]) for _, text in cell.raw))
 
 
-def _part(metrics: Mapping[str, Any], part: str) -> float:
+def _by_measure(metrics: Mapping[str, Any], part: str) -> float:
     kind, _, measure = part.rpartition(" ")
     name = {"P": "precision", "R": "recall", "F1": "f1"}[measure]
     return float(metrics["test_tokens" if kind == "token" else "test"][name])
-
-
-def _of_type(metrics: Mapping[str, Any], part: str) -> float:
-    return float(metrics["test"]["by_type"].get(part, {}).get("f1", 0.0))
 
 
 def _correct_tokens(metrics: Mapping[str, Any], part: str) -> float:
     return float(metrics["test_tokens"]["by_type"].get(part, {}).get("correct", 0)) / 100
 
 
-def _at(metrics: Mapping[str, Any], epoch: int) -> Mapping[str, Any]:
-    """The last entry of the training log up to an epoch."""
-    entries = [e for e in metrics["log"] if e["phase"] == "train" and e["epoch"] <= epoch]
-    return dict(entries[-1])
+def _dev_at_epoch(metrics: Mapping[str, Any], part: str) -> float:
+    return float(at_epoch(metrics, int(part))["dev_f1"])
 
 
-def _curve(metrics: Mapping[str, Any], part: str) -> float:
-    return float(_at(metrics, int(part))["dev_f1"])
-
-
-def _losses(metrics: Mapping[str, Any], part: str) -> float:
+def _loss_at_epoch(metrics: Mapping[str, Any], part: str) -> float:
     task, _, epoch = part.partition(" @ ")
-    return float(_at(metrics, int(epoch))[task]) / 100
+    return float(at_epoch(metrics, int(epoch))[task]) / 100
 
 
 _PAPER = (
@@ -219,93 +176,85 @@ TABLES = [
     Table(
         "crosslm-table3",
         "CrossLM Table 3: supervised domain adaptation from conll2003_en, F1",
-        _table3,
-        lambda c: (c.name, c.target),
-        {(r, t): PUBLISHED_3[t][i] for i, r in enumerate(SUPERVISED) for t in BIOMEDICAL},
-        _BIO,
+        _supervised(SUPERVISED, BIOMEDICAL),
+        published={(r, t): PUBLISHED_3[t][i] for i, r in enumerate(SUPERVISED) for t in BIOMEDICAL},
+        notes=_BIO,
+        average=True,
         ours="crosslm",
     ),
     Table(
         "crosslm-table4",
         "CrossLM Table 4: no target labels, conll2003_en to science and technology news, F1 of entities",
-        _table4,
-        lambda c: (c.name, c.target),
-        {(r, "cbs_scitech"): PUBLISHED_4["F1"][i] for i, r in enumerate(UNSUPERVISED)},
-        _NEWS,
+        _TABLE_4,
+        published={(r, "cbs_scitech"): PUBLISHED_4["F1"][i] for i, r in enumerate(UNSUPERVISED)},
+        notes=_NEWS,
+        average=True,
         ours="crosslm",
     ),
     Table(
         "crosslm-table4-parts",
         "CrossLM Table 4: precision and recall, and F1 of tagged tokens",
-        _table4,
-        lambda c: (c.name, c.target),
-        {(r, f"cbs_scitech {k}"): PUBLISHED_4[k][i] for i, r in enumerate(UNSUPERVISED) for k in PUBLISHED_4},
-        (
+        _TABLE_4,
+        published={(r, f"cbs_scitech {k}"): PUBLISHED_4[k][i] for i, r in enumerate(UNSUPERVISED) for k in PUBLISHED_4},
+        notes=(
             *_NEWS,
             "The paper's numbers of entities in this corpus are those of tagged tokens, hence the last column.",
         ),
-        average=False,
         parts=("P", "R", "F1", "token F1"),
-        value=_part,
+        value=_by_measure,
     ),
     Table(
         "crosslm-table5",
         "CrossLM Table 5: correctly tagged tokens by type, cbs_scitech",
-        _table5,
-        lambda c: (c.name, ""),
-        {(r, t): n for r, row in PUBLISHED_5.items() for t, n in zip(TYPES, row, strict=True)},
+        [_unsupervised(r, "cbs_scitech") for r in PUBLISHED_5],
+        by_parts,
+        published_grid(PUBLISHED_5, TYPES),
         _NEWS,
-        average=False,
         parts=TYPES,
         value=_correct_tokens,
     ),
     Table(
         "crosslm-fig3",
         "CrossLM Figure 3: dev F1 against epochs, bionlp13cg",
-        _figure3,
-        lambda c: (c.name, ""),
+        _supervised(["target_only", "finetune", "multitask", "bilm", "crosslm"], ["bionlp13cg"]),
+        by_parts,
         notes=_BIO,
-        average=False,
         parts=tuple(map(str, EPOCHS)),
-        value=_curve,
+        value=_dev_at_epoch,
     ),
     Table(
         "crosslm-fig4",
         "CrossLM Figure 4: training losses of the four tasks against epochs",
-        _figure4,
+        _supervised(["crosslm"], BIOMEDICAL),
         lambda c: (c.target, ""),
         notes=(*_BIO, "Losses a sentence, the language models' by sampled softmax (the paper shows scores)."),
-        average=False,
         parts=tuple(f"{task} @ {epoch}" for task in _TASKS for epoch in (1, 4, 10)),
-        value=_losses,
+        value=_loss_at_epoch,
     ),
     Table(
         "crosslm-fig6",
         "CrossLM Figure 6: F1 against the number of labelled target sentences, bionlp13cg",
-        _figure6,
-        lambda c: (c.name, str(c.shots)),
+        _figure6(),
+        by_shots,
         notes=_BIO,
-        average=False,
     ),
     *(
         Table(
             f"crosslm-fig7-{target}",
             f"CrossLM Figure 7: F1 by type, {target}",
-            lambda seeds, target=target: _figure7(seeds, target),  # type: ignore[misc]
-            lambda c: (c.name, ""),
+            _supervised(["target_only", "finetune", "multitask", "crosslm"], [target]),
+            by_parts,
             notes=_BIO,
-            average=False,
             parts=types,
-            value=_of_type,
+            value=on_type,
         )
         for target, types in _BIO_TYPES.items()
     ),
     Table(
         "crosslm-fig8",
         "CrossLM Figure 8: F1 against the number of raw sentences, cbs_scitech",
-        _figure8,
-        _amount,
+        _figure8(),
+        _by_amount,
         notes=_NEWS,
-        average=False,
     ),
 ]

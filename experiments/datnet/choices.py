@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from experiments.cells import Cell
 from experiments.datnet import tables as datnet
-from experiments.datnet.tables import BASE, DAT_F, DAT_P, LANGUAGES, NAMES, PRINTED_EPSILON, ROWS_3, SHOTS
-from experiments.table import Table, on_dev
+from experiments.datnet.tables import (
+    BASE,
+    DAT_F,
+    DAT_P,
+    LANGUAGES,
+    NAMES,
+    PRINTED_EPSILON,
+    ROWS_3,
+    SHOTS,
+    by_few,
+    by_full_place,
+)
+from experiments.table import Table, at_epoch, by_parts, by_shots, on_dev, on_test
 
 TARGETS = ("conll2002_es", "wnut2016")
 _FIRST_AXES = 100  # of Spanish words, in what was asked before there were more of them
@@ -19,30 +30,23 @@ _ADVERSARY_EPOCHS = (1, 4, 8)
 _WATCHED = {"accuracy": "adversary_accuracy", "gradient": "adversary_gradient"}
 
 
-def _adversary(seeds: Sequence[int]) -> list[Cell]:
+def _adversary() -> list[Cell]:
     """Does it act? 100 target sentences, two values of α and the default, and without a say in the encoder."""
-    made = []
-    for target in TARGETS:
-        settings = {f"α = {a:g}": {"alpha": a} for a in _ADVERSARY_ALPHAS} | {"no reversal": {"adversary_weight": 0.0}}
-        for label, options in settings.items():
-            over = {"options": options}
-            made += [
-                cell(
-                    "datnet-adversary", target, DAT_F, s, over,
-                    label=f"{target}: {label}", epsilon=PRINTED_EPSILON, shots=100, keep_log=True,
-                )
-                for s in seeds
-            ]  # fmt: skip
-    return made
+    settings = {f"α = {a:g}": {"alpha": a} for a in _ADVERSARY_ALPHAS} | {"no reversal": {"adversary_weight": 0.0}}
+    more: dict[str, Any] = {"epsilon": PRINTED_EPSILON, "shots": 100, "keep_log": True}
+    return [
+        cell(target, DAT_F, {"options": options}, label=f"{target}: {label}", **more)
+        for target in TARGETS
+        for label, options in settings.items()
+    ]
 
 
 def _watched(metrics: Mapping[str, Any], part: str) -> float:
     """``test F1``, or what an epoch of the log says; the gradient's norm is told in thousandths."""
     if part == "test F1":
-        return float(metrics["test"]["f1"])
+        return on_test(metrics, part)
     name, _, epoch = part.partition(" @ ")
-    entries = [e for e in metrics["log"] if e["phase"] == "train" and e["epoch"] <= int(epoch)]
-    return float(entries[-1][_WATCHED[name]]) * (10 if name == "gradient" else 1)
+    return float(at_epoch(metrics, int(epoch))[_WATCHED[name]]) * (10 if name == "gradient" else 1)
 
 
 # Numbers of steps that were compared: 1,000 (1,500 for a language) and 4,000 at all labels, 400 and 1,500 at few.
@@ -52,71 +56,63 @@ _FEW = {"train": {"batch_size": 32, "epochs": 8, "patience": 5}, "options": {"ep
 _FEW_LONG = {"train": {"batch_size": 64, "epochs": 15, "patience": 0}, "options": {"epoch_steps": 100}}
 
 
-def _epsilon(seeds: Sequence[int]) -> list[Cell]:
+def _epsilon() -> list[Cell]:
     """How strong perturbations may be when labels are few."""
     rows = {"no AT": ("+ F-T (GRAD)", 0.0)} | {f"ε = {e:g}": (DAT_F, e) for e in (1.0, 2.0, 5.0)}
     return [
-        cell("datnet-epsilon", target, row, s, label=label, epsilon=epsilon, shots=50)
+        cell(target, row, label=label, epsilon=epsilon, shots=50)
         for label, (row, epsilon) in rows.items()
         for target in TARGETS
-        for s in seeds
     ]
 
 
-def _full(seeds: Sequence[int]) -> list[Cell]:
+def _full() -> list[Cell]:
     """All labels: does it pay to train longer, with weaker perturbations or none?"""
     rows: dict[str, tuple[str, dict[str, Any], float]] = {
         "Base": (BASE, _SHORT, 1.0),
         "Base, 4,000 steps": (BASE, _LONG, 1.0),
         "Base, ε = 1, 4,000 steps": ("+ AT", _LONG, 1.0),
     }
-    for name, plain, moved in (("P", "+ P-T (GRAD)", DAT_P), ("F", "+ F-T (GRAD)", DAT_F)):
+    for name, plain, perturbed in (("P", "+ P-T (GRAD)", DAT_P), ("F", "+ F-T (GRAD)", DAT_F)):
         rows |= {
-            f"{name}, ε = 5": (moved, _SHORT, PRINTED_EPSILON),
-            f"{name}, ε = 1": (moved, _SHORT, 1.0),
-            f"{name}, ε = 1, 4,000 steps": (moved, _LONG, 1.0),
+            f"{name}, ε = 5": (perturbed, _SHORT, PRINTED_EPSILON),
+            f"{name}, ε = 1": (perturbed, _SHORT, 1.0),
+            f"{name}, ε = 1, 4,000 steps": (perturbed, _LONG, 1.0),
             f"{name}, no AT, 4,000 steps": (plain, _LONG, 1.0),
         }
     return [
-        cell(
-            "datnet-full", target, row, s, {} if over is _SHORT and target in LANGUAGES else over,
-            label=label, epsilon=epsilon,
-        )
+        cell(target, row, {} if over is _SHORT and target in LANGUAGES else over, label=label, epsilon=epsilon)
         for label, (row, over, epsilon) in rows.items()
         for target in ("conll2002_es", "wnut2016", "wnut2017")
-        for s in seeds
-    ]  # fmt: skip
+    ]
 
 
-def _few(seeds: Sequence[int]) -> list[Cell]:
+def _few() -> list[Cell]:
     """Few labels: does it pay to train longer?"""
     return [
-        cell("datnet-few", target, ROWS_3[row], s, over, label=f"{row}, {steps}", shots=n)
+        cell(target, ROWS_3[row], over, label=f"{row}, {steps}", shots=n)
         for row in ("Base", "+ F-Transfer", "DATNet-F")
         for steps, over in (("400 steps of 32", _FEW), ("1,500 steps of 64", _FEW_LONG))
         for target in TARGETS
         for n in SHOTS[:2]
-        for s in seeds
     ]
 
 
-def _axes(seeds: Sequence[int]) -> list[Cell]:
+def _axes() -> list[Cell]:
     """How many axes of the sub-word table Spanish words need."""
     return [
-        datnet.cell("datnet-axes", "conll2002_es", row, s, label=f"{axes} axes", axes=axes, shots=shots)
+        datnet.cell("conll2002_es", row, label=f"{axes} axes", axes=axes, shots=shots)
         for axes in (_FIRST_AXES, datnet.AXES)
         for row, shots in ((BASE, None), (ROWS_3["+ F-Transfer"], 50))
-        for s in seeds
     ]
 
 
-def _words(seeds: Sequence[int]) -> list[Cell]:
+def _words() -> list[Cell]:
     """Spanish with few labels: does the source gain from vectors that are aligned with the target's?"""
     return [
-        cell("datnet-words", "conll2002_es", DAT_F, s, label=label, aligned=aligned, shots=n)
+        cell("conll2002_es", DAT_F, label=label, aligned=aligned, shots=n)
         for label, aligned in (("source: English GloVe", False), ("source: sub-words", True))
         for n in SHOTS[:4]
-        for s in seeds
     ]
 
 
@@ -146,60 +142,50 @@ def _shared(same: Mapping[str, str] | None) -> dict[str, Any]:
     return {"options": {"heads": "shared"}} | ({"head": {"same": same}} if same else {})
 
 
-def _one_head(table: str, target: str, label: str, seed: int, **more: Any) -> Cell:
-    return datnet.cell(table, target, _ONE_HEAD[label], seed, _shared(_SAME.get(target)), label=label, **more)
-
-
-def _heads(seeds: Sequence[int]) -> list[Cell]:
+def _heads() -> list[Cell]:
     """Few labels: does it pay to let both sides have one head?"""
-    asked = [(target, n, s) for target in TARGETS for n in SHOTS for s in seeds]
-    separate = [
-        datnet.cell("datnet-heads", target, row, s, label=NAMES[row], shots=n)
-        for row in (BASE, DAT_F)
-        for target, n, s in asked
+    places = [(target, n) for target in TARGETS for n in SHOTS]
+    separate = [datnet.cell(t, row, label=NAMES[row], shots=n) for row in (BASE, DAT_F) for t, n in places]
+    shared = [
+        datnet.cell(t, row, _shared(_SAME.get(t)), label=label, shots=n)
+        for label, row in _ONE_HEAD.items()
+        for t, n in places
     ]
-    shared = [_one_head("datnet-heads", t, label, s, shots=n) for label in _ONE_HEAD for t, n, s in asked]
     return separate + shared
 
 
-def _same(seeds: Sequence[int]) -> list[Cell]:
+def _same() -> list[Cell]:
     """Which types of tweets mean the same as CoNLL's?"""
-    made = []
+    cells = []
     for target, maps in _MAPS.items():
         for same in maps:
             told = ", ".join(f"{ours} = {theirs}" for ours, theirs in same.items()) or "by name alone"
-            label = f"{target}: {told}"
-            made += [
-                datnet.cell("datnet-same", target, ROWS_3["+ F-Transfer"], s, _shared(same), label=label, shots=n)
-                for n in (SHOTS[:2] if target == "wnut2016" else SHOTS[1:2])
-                for s in seeds
-            ]
-    return made
+            label, shots = f"{target}: {told}", SHOTS[:2] if target == "wnut2016" else SHOTS[1:2]
+            cells += [datnet.cell(target, ROWS_3["+ F-Transfer"], _shared(same), label=label, shots=n) for n in shots]
+    return cells
 
 
-def _heads_full(seeds: Sequence[int]) -> list[Cell]:
+def _heads_full() -> list[Cell]:
     return [
-        _one_head("datnet-heads-full", place.split()[0], label, s, train_on_dev="dev" in place)
+        datnet.full_cell(place, _ONE_HEAD[label], over=_shared(_SAME.get(place.split()[0])), label=label)
         for label in ("DATNet-F, one head", "DATNet-P, one head")
         for place in _HEADS_FULL
-        for s in seeds
     ]
 
 
-_choice = partial(Table, average=False, seeds=(1,), value=on_dev)
+_choice = partial(Table, seeds=(1,), value=on_dev)
 
 TABLES = [
     Table(
         "datnet-adversary",
         "What DATNet-F's adversary does with 100 target sentences, by epoch of 50 steps",
-        _adversary,
-        lambda c: (c.name, ""),
+        _adversary(),
+        by_parts,
         notes=(
             "Accuracy: of the discriminator, mean of both resources, in hundredths; 50 is chance. Gradient: norm of "
             "what GRAD hands to the shared states of a step, in thousandths. Without reversal the discriminator "
             "learns and the encoder is not told. ε = 5; 100 axes.",
         ),
-        average=False,
         seeds=(1,),
         parts=(*(f"{name} @ {epoch}" for name in _WATCHED for epoch in _ADVERSARY_EPOCHS), "test F1"),
         value=_watched,
@@ -207,20 +193,17 @@ TABLES = [
     Table(
         "datnet-epsilon",
         "DATNet-F with 50 target sentences: ε of all perturbations, F1 on dev",
-        _epsilon,
-        lambda c: (c.name, c.target),
+        _epsilon(),
         notes=(
             "Dev scores: ε is to be chosen by them. The perturbation of a sentence has the norm ε. Spanish words: 100 "
             "axes of the table.",
         ),
-        average=False,
         value=on_dev,
     ),
     _choice(
         "datnet-full",
         "DATNet with all labels: ε of all perturbations and the number of steps, F1 on dev",
-        _full,
-        lambda c: (c.name, c.target),
+        _full(),
         notes=(
             "Dev scores, by which the settings of Table 2 are chosen. Where no steps are told: 1,000, and 1,500 of 128 "
             "sentences for Spanish, whose words have 100 axes of the table.",
@@ -229,48 +212,45 @@ TABLES = [
     _choice(
         "datnet-few",
         "DATNet with few target sentences: the number of steps, F1 on dev",
-        _few,
-        lambda c: (c.name, f"{c.target} {c.shots}"),
+        _few(),
+        by_few,
         notes=("Dev scores, by which the settings of Table 3 are chosen. Spanish words: 100 axes of the table.",),
     ),
     _choice(
         "datnet-axes",
         "Axes of the sub-word table as word vectors of Spanish, F1 on dev",
-        _axes,
+        _axes(),
         lambda c: (c.name, "F-transfer, 50 sentences" if c.shots else "Base, all labels"),
         notes=("Dev scores. The tables have 256, chosen after a shorter run (see docs/findings.md).",),
     ),
     Table(
         "datnet-words",
         "Word vectors of the source for DATNet-F on Spanish, F1 by target sentences",
-        _words,
-        lambda c: (c.name, str(c.shots)),
+        _words(),
+        by_shots,
         notes=("Not in the paper.",),
-        average=False,
     ),
     Table(
         "datnet-heads",
         "DATNet with one head for both sides, F1 by target sentences",
-        _heads,
-        lambda c: (c.name, f"{c.target} {c.shots}"),
+        _heads(),
+        by_few,
         {(name, column): v for (name, column), v in datnet.PUBLISHED_3.items() if name in NAMES.values()},
         notes=(_HEADS,),
-        average=False,
         ours="DATNet-F, one head",
     ),
     _choice(
         "datnet-same",
         "F-transfer with one head: which types share their rows, F1 on dev",
-        _same,
-        lambda c: (c.name, str(c.shots)),
+        _same(),
+        by_shots,
         notes=("Dev scores, by which the map of wnut2016 was chosen. Types of one name always share.",),
     ),
     Table(
         "datnet-heads-full",
         "DATNet with one head for both sides: full data, F1",
-        _heads_full,
-        lambda c: (c.name, datnet.full_place(c)),
+        _heads_full(),
+        by_full_place,
         notes=(_HEADS, "To be compared with datnet-table2, which has a head for each side."),
-        average=False,
     ),
 ]

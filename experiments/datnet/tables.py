@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.cells import Cell
-from experiments.table import Table
+from experiments.table import Place, Table, by_ratio, entry, published_grid
 from nershift.config import merge
 
 SOURCE = ("conll2003_en",)
 LANGUAGES = ("conll2002_es", "conll2002_nl")
 SHOTS = (10, 50, 100, 200, 500, 1000)
-RATIOS = (0.05, 0.1, 0.2, 0.4, 0.6, 1.0)
+RATIOS = (0.05, 0.1, 0.2, 0.4, 0.6, None)  # None: all labels
 FEWER = (0.1, 0.2, 0.4, 0.6)
 ALPHAS = tuple(round(0.1 + 0.05 * i, 2) for i in range(15))
 EPSILONS = (1.0, 3.0, 5.0, 7.0, 9.0)
@@ -64,10 +64,8 @@ def options_of(row: str) -> dict[str, Any]:
 
 
 def cell(
-    table: str,
     target: str,
     row: str,
-    seed: int,
     over: Mapping[str, Any] | None = None,
     *,
     label: str = "",
@@ -89,9 +87,7 @@ def cell(
     settings = schedule(target, shots, ratio, bool(more.get("train_on_dev")))
     config = merge(settings, {"encoder": {"words": words}, "options": options})
     sources = () if options["variant"] == "base" else SOURCE
-    return Cell(
-        table, "datnet", target, sources, seed, merge(config, over or {}), row=label or row, **more
-    )  # fmt: skip
+    return entry("datnet", target, sources, merge(config, over or {}), row=label or row, **more)
 
 
 BASE, DAT_P, DAT_F = "Base", "+ AT + P-T (GRAD)", "+ AT + F-T (GRAD)"
@@ -105,17 +101,17 @@ _PRINTED_2 = {  # means over ten runs
 }
 
 
-def _table2(seeds: Sequence[int]) -> list[Cell]:
-    return [
-        cell("datnet-table2", place.split()[0], row, s, label=name, train_on_dev="dev" in place)
-        for row, name in NAMES.items()
-        for place in _PLACES_2
-        for s in seeds
-    ]  # fmt: skip
+def full_cell(place: str, row: str, **more: Any) -> Cell:
+    """With all labels; ``place`` as :func:`by_full_place` has it."""
+    return cell(place.split()[0], row, train_on_dev="dev" in place, **more)
 
 
-def full_place(c: Cell) -> str:
-    return f"{c.target} (train + dev)" if c.train_on_dev else c.target
+def by_full_place(c: Cell) -> Place:
+    return c.name, f"{c.target} (train + dev)" if c.train_on_dev else c.target
+
+
+def by_few(c: Cell) -> Place:
+    return c.name, f"{c.target} {c.shots}"
 
 
 ROWS_3 = {
@@ -147,22 +143,10 @@ _PRINTED_3 = {
 
 
 PUBLISHED_3 = {
-    (name, f"{t} {n}"): value
-    for t, rows in _PRINTED_3.items()
-    for name, row in zip(ROWS_3, rows, strict=True)
-    for n, value in zip(SHOTS, row, strict=True)
+    place: value
+    for target, rows in _PRINTED_3.items()
+    for place, value in published_grid(dict(zip(ROWS_3, rows, strict=True)), [f"{target} {n}" for n in SHOTS]).items()
 }
-
-
-def _table3(seeds: Sequence[int]) -> list[Cell]:
-    return [
-        cell("datnet-table3", t, row, s, label=name, shots=n)
-        for name, row in ROWS_3.items()
-        for t in _PRINTED_3
-        for n in SHOTS
-        for s in seeds
-    ]
-
 
 ROWS_4 = (
     "Base", "+ P-T (no AD)", "+ F-T (no AD)", "+ P-T (AD)", "+ F-T (AD)", "+ P-T (GRAD)", "+ F-T (GRAD)",
@@ -176,15 +160,6 @@ _PRINTED_4 = {  # the best of ten runs, by Table 2
         None, 47.66, 49.79, 48.14, 50.48, 48.91, 51.31, None, None, 50.93, 49.41, 51.84, 50.85, 53.43,
     ),
 }  # fmt: skip
-
-
-def _table4(seeds: Sequence[int]) -> list[Cell]:
-    return [
-        cell("datnet-table4", place.split()[0], row, s, train_on_dev="dev" in place)
-        for row in ROWS_4
-        for place in _PRINTED_4
-        for s in seeds
-    ]
 
 
 _PRINTED_5 = {
@@ -201,32 +176,14 @@ _PRINTED_6 = {
 }
 
 
-def _sweep(table: str, name: str, values: Sequence[float], default: float, seeds: Sequence[int]) -> list[Cell]:
+def _sweep(name: str, values: Sequence[float], default: float) -> list[Cell]:
     # The default stays unsaid, so that the cell shares its result with the other sweep and Figure 2.
-    return [
-        cell(
-            table,
-            "conll2002_es",
-            DAT_P,
-            s,
-            {} if x == default else {"options": {name: x}},
-            label=f"{x:g}",
-            ratio=r,
-        )
-        for x in values
-        for r in FEWER
-        for s in seeds
-    ]
+    over: dict[float, dict[str, Any]] = {x: {} if x == default else {"options": {name: x}} for x in values}
+    return [cell("conll2002_es", DAT_P, over[x], label=f"{x:g}", ratio=r) for x in values for r in FEWER]
 
 
-def _figure2(seeds: Sequence[int]) -> list[Cell]:
-    return [
-        cell("datnet-fig2", t, row, s, label=f"{t}: {name}", ratio=r if r < 1 else None)
-        for t in _PRINTED_3
-        for name, row in ROWS_3.items()
-        for r in RATIOS
-        for s in seeds
-    ]
+def _printed_sweep(rows: Mapping[float, Sequence[float]], values: Sequence[float]) -> dict[Place, float]:
+    return {(f"{x:g}", f"{r:g}"): value for r, row in rows.items() for x, value in zip(values, row, strict=True)}
 
 
 _SUBSTITUTES = (
@@ -248,28 +205,18 @@ def _with_oracle(metrics: Mapping[str, Any], part: str) -> float:
     return float(metrics["phases"]["train"]["test_oracle_f1"] if part else metrics["test"]["f1"])
 
 
-def _by_ratio(c: Cell) -> tuple[str, str]:
-    return c.name, f"{c.ratio or 1.0:g}"
-
-
 TABLES = [
     Table(
         "datnet-table2",
         "DATNet Table 2: full data, F1",
-        _table2,
-        lambda c: (c.name, full_place(c)),
-        {
-            (name, place): value
-            for name, row in _PRINTED_2.items()
-            for place, value in zip(_PLACES_2, row, strict=True)
-            if value is not None
-        },
+        [full_cell(place, row, label=name) for row, name in NAMES.items() for place in _PLACES_2],
+        by_full_place,
+        published_grid(_PRINTED_2, _PLACES_2),
         (
             *_SUBSTITUTES,
             _WNUT,
             "test-oracle: the best epoch chosen with a look at test, as others report; for comparison only.",
         ),
-        average=False,
         ours="DATNet-F",
         seeds=SEEDS,
         parts=("", "(test-oracle)"),
@@ -279,58 +226,53 @@ TABLES = [
     Table(
         "datnet-table3",
         "DATNet Table 3: few target sentences, F1",
-        _table3,
-        lambda c: (c.name, f"{c.target} {c.shots}"),
+        [cell(t, row, label=name, shots=n) for name, row in ROWS_3.items() for t in _PRINTED_3 for n in SHOTS],
+        by_few,
         PUBLISHED_3,
         _SUBSTITUTES,
-        average=False,
         ours="DATNet-F",
         seeds=SEEDS,
     ),
     Table(
         "datnet-table4",
         "DATNet Table 4: parts of the model, F1",
-        _table4,
-        lambda c: (c.name, full_place(c)),
-        {
-            (row, place): value
-            for place, values in _PRINTED_4.items()
-            for row, value in zip(ROWS_4, values, strict=True)
-            if value is not None
-        },
+        [full_cell(place, row) for row in ROWS_4 for place in _PRINTED_4],
+        by_full_place,
+        published_grid(dict(zip(ROWS_4, zip(*_PRINTED_4.values(), strict=True), strict=True)), list(_PRINTED_4)),
         (
             *_SUBSTITUTES,
             _WNUT,
             "The paper's figures are best runs where Table 2 has them; three of them are not legible in our copy.",
         ),
-        average=False,
         ours=DAT_F,
         best=True,
     ),
     Table(
         "datnet-table5",
         "DATNet Table 5: α of GRAD on Spanish, F1 by share of target labels",
-        lambda seeds: _sweep("datnet-table5", "alpha", ALPHAS, 0.25, seeds),
-        _by_ratio,
-        {(f"{a:g}", f"{r:g}"): v for r, row in _PRINTED_5.items() for a, v in zip(ALPHAS, row, strict=True)},
+        _sweep("alpha", ALPHAS, 0.25),
+        by_ratio,
+        _printed_sweep(_PRINTED_5, ALPHAS),
         (*_SUBSTITUTES, "The paper does not name the variant; P here."),
-        average=False,
     ),
     Table(
         "datnet-table6",
         "DATNet Table 6: ε of target words on Spanish, F1 by share of target labels",
-        lambda seeds: _sweep("datnet-table6", "epsilon_target", EPSILONS, 1.0, seeds),
-        _by_ratio,
-        {(f"{e:g}", f"{r:g}"): v for r, row in _PRINTED_6.items() for e, v in zip(EPSILONS, row, strict=True)},
+        _sweep("epsilon_target", EPSILONS, 1.0),
+        by_ratio,
+        _printed_sweep(_PRINTED_6, EPSILONS),
         (*_SUBSTITUTES, "The paper does not name the variant; P here."),
-        average=False,
     ),
     Table(
         "datnet-fig2",
         "DATNet Figure 2: F1 by share of target labels",
-        _figure2,
-        _by_ratio,
+        [
+            cell(t, row, label=f"{t}: {name}", ratio=r)
+            for t in _PRINTED_3
+            for name, row in ROWS_3.items()
+            for r in RATIOS
+        ],
+        by_ratio,
         notes=_SUBSTITUTES,
-        average=False,
     ),
 ]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.cells import Cell
+from experiments.table import Place, entry
 from nershift.config import merge
 
 SOURCE = ("conll2003_en",)
@@ -64,15 +65,16 @@ def column(target: str) -> str:
     return MIT.get(target, target.removeprefix("crossner_"))
 
 
-def cell(
-    table: str,
-    head: str,
-    encoder: str,
-    target: str,
-    seed: int,
-    over: Mapping[str, Any] | None = None,
-    **more: Any,
-) -> Cell:
+def by_column(c: Cell) -> Place:
+    return c.name, column(c.target)
+
+
+def by_sentences(c: Cell) -> Place:
+    """All of CrossNER's ai are 100."""
+    return c.name, str(c.shots or 100)
+
+
+def cell(head: str, encoder: str, target: str, over: Mapping[str, Any] | None = None, **more: Any) -> Cell:
     """Source first, then the target; the plain heads train with the very settings of LANER."""
     method, config = (HEADS | CARRIED)[head]
     config = merge(merge(config, ENCODERS[encoder]), RECIPE)
@@ -81,7 +83,7 @@ def cell(
     if target in MIT:
         config = merge(config, _LARGE)
     placed: dict[str, Any] = {"row": f"{head} ({encoder})", "joint": False, "sources": SOURCE} | more
-    return Cell(table=table, method=method, target=target, seed=seed, config=merge(config, over or {}), **placed)
+    return entry(method, target, config=merge(config, over or {}), **placed)
 
 
 def targets_of(columns: Sequence[str]) -> list[str]:

@@ -78,23 +78,12 @@ ABLATIONS: dict[str, Step] = {
 ABLATION_TARGETS = ("music", "ai")
 
 
-def step_cells(
-    table: str,
-    steps: Mapping[str, Step],
-    columns: Sequence[str],
-    seeds: Sequence[int],
-    keep_spans: bool = True,
-) -> list[Cell]:
-    """Seed by seed and row by row, so that a grid that is cut short has whole rows."""
+def step_cells(steps: Mapping[str, Step], columns: Sequence[str], keep_spans: bool = True) -> list[Cell]:
     return [
-        cell(
-            table, head, "mpnet", t, s, over,
-            row=row, sources=sources, disjoint=len(sources) > 1, keep_spans=keep_spans,
-        )
-        for s in seeds
+        cell(head, "mpnet", t, over, row=row, sources=sources, disjoint=len(sources) > 1, keep_spans=keep_spans)
         for row, (head, over, sources) in steps.items()
         for t in targets_of(columns)
-    ]  # fmt: skip
+    ]
 
 
 # Raw text by target; the encoders are made before the grid: see the note of the table.
@@ -109,7 +98,7 @@ DAPT = {
 DAPT_SHOTS = 200  # labelled sentences: as many as CrossNER's targets have
 
 
-def dapt_cells(seeds: Sequence[int]) -> list[Cell]:
+def dapt_cells() -> list[Cell]:
     cells = []
     for head in ("LB+LC", "CRF", "tagger"):
         for adapted in (False, True):
@@ -117,10 +106,7 @@ def dapt_cells(seeds: Sequence[int]) -> list[Cell]:
                 name = f"distilbert-cased-{text}" if adapted else "distilbert-cased"
                 over = {"encoder": {"transformer": {"name": name}}}
                 row = f"{'DAPT ' if adapted else ''}{head}"
-                cells += [
-                    cell("laner-dapt", head, "distilbert-cased", target, s, over, row=row, shots=DAPT_SHOTS)
-                    for s in seeds
-                ]
+                cells.append(cell(head, "distilbert-cased", target, over, row=row, shots=DAPT_SHOTS))
     return cells
 
 
@@ -133,10 +119,9 @@ _SMALL: dict[str, Any] = {
 _SMALL_SHOTS = (20, 50, None)
 
 
-def carried_cells(seeds: Sequence[int]) -> list[Cell]:
+def carried_cells() -> list[Cell]:
     return [
-        cell("laner-carried", head, "mpnet", "crossner_ai", s, _SMALL, row=row, shots=n)
+        cell(head, "mpnet", "crossner_ai", _SMALL, row=row, shots=n)
         for row, head in (("tagger", "tagger"), ("tagger, carried", "tagger, carried"), ("LANER", "LB+LC"))
         for n in _SMALL_SHOTS
-        for s in seeds
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from experiments.cells import Cell
@@ -14,8 +15,9 @@ from experiments.laner.recipe import (
     HEADS,
     MIT,
     SOURCE,
+    by_column,
+    by_sentences,
     cell,
-    column,
     targets_of,
 )
 from experiments.laner.steps import (
@@ -28,7 +30,7 @@ from experiments.laner.steps import (
     dapt_cells,
     step_cells,
 )
-from experiments.table import Table, on_dev
+from experiments.table import Place, Table, by_parts, entry, on_dev, on_type, published_grid
 from nershift.config import merge
 
 AI_TYPES = (
@@ -50,90 +52,51 @@ PUBLISHED_2: dict[str, tuple[float, ...]] = {
 PUBLISHED_4 = {"LB+LC": (68.13, 66.21, 68.75, 61.37, 53.09), "tagger": (66.56, 63.73, 66.59, 59.95, 50.37)}
 COLUMNS = (*CROSSNER, *MIT.values())
 SIZES = (10, 50, 100, 150, 200, 300, 500, 1000)
-SHOTS = (10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
+SHOTS = (10, 20, 30, 40, 50, 60, 70, 80, 90, None)  # None: all 100
 
 
-def _table3(columns: Sequence[str], seeds: Sequence[int]) -> list[Cell]:
-    rows = [(head, encoder) for encoder in ENCODERS for head in HEADS]
-    rows += [(head, "mpnet") for head in CARRIED]
-    return [
-        cell("laner-table3", head, encoder, t, s) for head, encoder in rows for t in targets_of(columns) for s in seeds
-    ]
+def _table3(columns: Sequence[str]) -> list[Cell]:
+    rows = [(head, encoder) for encoder in ENCODERS for head in HEADS] + [(head, "mpnet") for head in CARRIED]
+    return [cell(head, encoder, t) for head, encoder in rows for t in targets_of(columns)]
 
 
-def _table2(columns: Sequence[str], seeds: Sequence[int]) -> list[Cell]:
+def _table2(columns: Sequence[str]) -> list[Cell]:
     """The rows without a transformer are trained as in CrossLM's own tables."""
-    cells = [
-        Cell("laner-table2", *_recurrent("finetune", t, s), row="LSTM-CRF", joint=False)
-        for t in targets_of(columns)
-        for s in seeds
+    targets, crossner = targets_of(columns), targets_of([c for c in columns if c in CROSSNER])
+    # An epoch of CrossNER is a few steps, each followed by dev.
+    patient = {t: {"train": {"patience": 30}} for t in crossner}
+    plain = [
+        entry("finetune", t, SOURCE, merge(SUPERVISED["finetune"][1], patient.get(t, {})), row="LSTM-CRF", joint=False)
+        for t in targets
     ]
-    cells += [
-        Cell("laner-table2", *_recurrent("crosslm", t, s), row="crosslm")
-        for t in targets_of([c for c in columns if c in CROSSNER])
-        for s in seeds
-    ]
-    cells += [
-        cell("laner-table2", "LB+LC", e, t, s, row=f"LANER ({e})")
-        for e in ENCODERS
-        for t in targets_of(columns)
-        for s in seeds
-    ]
-    return cells
+    plain += [entry("crosslm", t, SOURCE, SUPERVISED["crosslm"][1], row="crosslm") for t in crossner]
+    return plain + [cell("LB+LC", e, t, row=f"LANER ({e})") for e in ENCODERS for t in targets]
 
 
-def _recurrent(row: str, target: str, seed: int) -> tuple[str, str, tuple[str, ...], int, Mapping[str, Any]]:
-    method, config = SUPERVISED[row]
-    if row == "finetune" and column(target) in CROSSNER:  # an epoch of theirs is a few steps, each followed by dev
-        config = merge(config, {"train": {"patience": 30}})
-    return method, target, SOURCE, seed, config
-
-
-def _table4(seeds: Sequence[int]) -> list[Cell]:
+def _table4() -> list[Cell]:
     """No source: the target's labels alone."""
-    cells = []
-    for encoder in ENCODERS:
-        for head, method in (("LB+LC", "laner"), ("tagger", "target_only")):
-            for target in targets_of(CROSSNER):
-                for seed in seeds:
-                    made = cell("laner-table4", head, encoder, target, seed, joint=True)
-                    cells.append(Cell(**{**vars(made), "method": method, "sources": ()}))
-    return cells
-
-
-def _figure2(seeds: Sequence[int]) -> list[Cell]:
-    return [cell("laner-fig2", h, "mpnet", "crossner_ai", s) for h in ("LB+LC", "tagger") for s in seeds]
-
-
-def _figure3(seeds: Sequence[int]) -> list[Cell]:
-    """100 is the default: leaving it unsaid lets the cell share its result with Table 3."""
     return [
-        cell("laner-fig3", "LB+LC", "mpnet", "crossner_ai", s, {} if d == 100 else {"options": {"label_size": d}},
-             row=f"d2 = {d}")
-        for d in SIZES
-        for s in seeds
-    ]  # fmt: skip
-
-
-def _figure4(seeds: Sequence[int]) -> list[Cell]:
-    return [
-        cell("laner-fig4", h, "mpnet", "crossner_ai", s, shots=n if n < 100 else None)
-        for h in ("LB+LC", "tagger", "tagger, carried")
-        for n in SHOTS
-        for s in seeds
+        replace(cell(head, encoder, target, joint=True), method=method, sources=())
+        for encoder in ENCODERS
+        for head, method in (("LB+LC", "laner"), ("tagger", "target_only"))
+        for target in targets_of(CROSSNER)
     ]
 
 
-def _printed(
-    rows: Mapping[str, Sequence[float]], columns: Sequence[str], shown: str = "{}"
-) -> dict[tuple[str, str], float]:
+def _on_ai(heads: Sequence[str], shots: Sequence[int | None] = (None,)) -> list[Cell]:
+    return [cell(head, "mpnet", "crossner_ai", shots=n) for head in heads for n in shots]
+
+
+def _figure3() -> list[Cell]:
+    """100 is the default: leaving it unsaid lets the cell share its result with Table 3."""
+    over: dict[int, dict[str, Any]] = {d: {} if d == 100 else {"options": {"label_size": d}} for d in SIZES}
+    return [cell("LB+LC", "mpnet", "crossner_ai", over[d], row=f"d2 = {d}") for d in SIZES]
+
+
+def _published(rows: Mapping[str, Sequence[float]], columns: Sequence[str], shown: str = "{}") -> dict[Place, float]:
     """Published numbers by row and column, for the columns of a table."""
-    return {
-        (shown.format(row), c): value
-        for row, values in rows.items()
-        for c, value in zip(COLUMNS, values, strict=False)
-        if c in columns
-    }
+    whole = published_grid({shown.format(row): values for row, values in rows.items()}, COLUMNS)
+    return {place: value for place, value in whole.items() if place[1] in columns}
 
 
 _ENCODER_NOTE = (
@@ -177,133 +140,136 @@ _CARRIED_NOTE = (
 _MIT_NOTE = "In the public data of movie and restaurant dev equals test; here dev is a fixed tenth of train."
 _NOTES = (_ENCODER_NOTE, _RATE_NOTE)
 
+_MIT = tuple(MIT.values())
+
 TABLES = [
     Table(
         "laner-table2",
         "LANER Table 2: CrossNER from CoNLL-2003, F1",
-        lambda seeds: _table2(CROSSNER, seeds),
-        lambda c: (c.name, column(c.target)),
-        _printed(PUBLISHED_2, CROSSNER),
+        _table2(CROSSNER),
+        by_column,
+        _published(PUBLISHED_2, CROSSNER),
         (*_NOTES, _QUOTED, _DAPT_NOTE),
+        average=True,
         ours="LANER (mpnet)",
     ),
     Table(
         "laner-table2-mit",
         "LANER Table 2: MIT movie and restaurant from CoNLL-2003, F1",
-        lambda seeds: _table2(tuple(MIT.values()), seeds),
-        lambda c: (c.name, column(c.target)),
-        _printed(PUBLISHED_2, tuple(MIT.values())),
+        _table2(_MIT),
+        by_column,
+        _published(PUBLISHED_2, _MIT),
         (*_NOTES, _MIT_NOTE),
-        average=False,
     ),
     Table(
         "laner-table3",
         "LANER Table 3: label background and context on CrossNER, F1",
-        lambda seeds: _table3(CROSSNER, seeds),
-        lambda c: (c.name, column(c.target)),
-        _printed(PUBLISHED_3, CROSSNER, "{} (mpnet)"),
+        _table3(CROSSNER),
+        by_column,
+        _published(PUBLISHED_3, CROSSNER, "{} (mpnet)"),
         (*_NOTES, _CARRIED_NOTE, _DAPT_NOTE),
+        average=True,
         ours="LB+LC (mpnet)",
     ),
     Table(
         "laner-table3-mit",
         "LANER Table 3: label background and context on MIT movie and restaurant, F1",
-        lambda seeds: _table3(tuple(MIT.values()), seeds),
-        lambda c: (c.name, column(c.target)),
-        _printed(PUBLISHED_3, tuple(MIT.values()), "{} (mpnet)"),
+        _table3(_MIT),
+        by_column,
+        _published(PUBLISHED_3, _MIT, "{} (mpnet)"),
         (*_NOTES, _CARRIED_NOTE, _MIT_NOTE),
-        average=False,
     ),
     Table(
         "laner-table4",
         "LANER Table 4: in-domain, F1",
-        _table4,
-        lambda c: (c.name, column(c.target)),
-        _printed(PUBLISHED_4, CROSSNER, "{} (mpnet)"),
+        _table4(),
+        by_column,
+        _published(PUBLISHED_4, CROSSNER, "{} (mpnet)"),
         _NOTES,
+        average=True,
         ours="LB+LC (mpnet)",
     ),
     Table(
         "laner-fig2",
         "LANER Figure 2: F1 by type on ai",
-        _figure2,
-        lambda c: (c.name, ""),
+        _on_ai(["LB+LC", "tagger"]),
+        by_parts,
         notes=(*_NOTES, "The last four types are CoNLL's too."),
-        average=False,
         parts=AI_TYPES,
-        value=lambda metrics, part: metrics["test"]["by_type"].get(part, {"f1": 0.0})["f1"],
+        value=on_type,
     ),
     Table(
         "laner-fig3",
         "LANER Figure 3: size of a label's vector, ai",
-        _figure3,
-        lambda c: (c.name, column(c.target)),
+        _figure3(),
+        by_column,
         notes=_NOTES,
-        average=False,
     ),
     Table(
         "laner-fig4",
         "LANER Figure 4: number of target sentences, ai",
-        _figure4,
-        lambda c: (c.name, str(c.shots or 100)),
+        _on_ai(["LB+LC", "tagger", "tagger, carried"], SHOTS),
+        by_sentences,
         notes=(*_NOTES, _CARRIED_NOTE),
-        average=False,
     ),
     Table(
         "laner-steps",
         "LANER: from the plain head to the best, CrossNER, F1",
-        lambda seeds: step_cells("laner-steps", STEPS, CROSSNER, seeds),
-        lambda c: (c.name, column(c.target)),
+        step_cells(STEPS, CROSSNER),
+        by_column,
         notes=(*_NOTES, _STEP_NOTE),
+        average=True,
         ours="LANER",
     ),
     Table(
         "laner-steps-dev",
         "LANER: the same steps on dev, which chose among them, F1",
-        lambda seeds: step_cells("laner-steps", STEPS, CROSSNER, seeds),
-        lambda c: (c.name, column(c.target)),
+        step_cells(STEPS, CROSSNER),
+        by_column,
         notes=(_STEP_NOTE,),
+        average=True,
         value=on_dev,
     ),
     Table(
         "laner-recipes",
         "LANER: recipes tried with the sources of all domains, F1 on dev",
-        lambda seeds: step_cells("laner-recipes", RECIPES, CROSSNER, seeds),
-        lambda c: (c.name, column(c.target)),
+        step_cells(RECIPES, CROSSNER),
+        by_column,
         notes=(_RECIPE_NOTE, _STEP_NOTE),
+        average=True,
         value=on_dev,
         seeds=(1,),
     ),
     Table(
         "laner-ablation",
         "LANER: smaller choices, two targets, F1 on dev",
-        lambda seeds: step_cells("laner-ablation", ABLATIONS, ABLATION_TARGETS, seeds, keep_spans=False),
-        lambda c: (c.name, column(c.target)),
+        step_cells(ABLATIONS, ABLATION_TARGETS, keep_spans=False),
+        by_column,
         notes=_NOTES,
+        average=True,
         value=on_dev,
     ),
     Table(
         "laner-carried",
         "LANER beside a plain head that keeps the source's rows, MiniLM, ai, F1 by target sentences",
-        carried_cells,
-        lambda c: (c.name, str(c.shots or 100)),
+        carried_cells(),
+        by_sentences,
         notes=(
             "all-MiniLM-L6-v2 (uncased, with a character CNN) and one epoch of the source, so that a CPU can run it; "
             "else as in Table 3.",
         ),
-        average=False,
         seeds=(1,),
         ours="LANER",
     ),
     Table(
         "laner-dapt",
         "LANER: domain-adaptive pre-training where there is raw text, F1",
-        dapt_cells,
-        lambda c: (c.name, c.target),
+        dapt_cells(),
         notes=(
             f"DistilBERT cased, from CoNLL-2003 to {DAPT_SHOTS} labelled sentences of the target. The adapted encoders "
             "stand beside it in NERSHIFT_ENCODERS; `python benchmarks/dapt.py` makes them, each from raw text without "
             "any dev or test sentence of the targets.",
         ),
+        average=True,
     ),
 ]

@@ -7,11 +7,11 @@ fine-tune on 1% to 5% of a language.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from experiments.cells import Cell
-from experiments.table import Table
+from experiments.table import Place, Table, entry, published_grid
 from nershift.config import merge
 
 SOURCE = ("conll2003_en",)
@@ -60,56 +60,25 @@ PUBLISHED_6 = {
 }
 
 
-def cell(
-    table: str,
-    method: str,
-    language: str,
-    seed: int,
-    options: Mapping[str, Any] | None = None,
-    **more: Any,
-) -> Cell:
+def cell(method: str, language: str, options: Mapping[str, Any] | None = None, **more: Any) -> Cell:
     """Languages with the same types share one pre-training; the English MISC is dropped where the target has none."""
     over: dict[str, Any] = {"options": dict(options)} if options else {}
     if language in WITHOUT_MISC:
         over = merge(over, {"options": {"labels": {"MISC": "O"}}})
     config = merge(CONFIGS[method.removesuffix("-few")], over)
-    return Cell(table, method, LANGUAGES[language], SOURCE, seed, config, joint=False, **more)
+    return entry(method, LANGUAGES[language], SOURCE, config, joint=False, **more)
 
 
-def _table3(seeds: Sequence[int]) -> list[Cell]:
-    return [
-        cell("metacross-table3", method, language, s)
-        for method in (BASE, "metacross")
-        for language in LANGUAGES
-        for s in seeds
-    ]
-
-
-def _table4(seeds: Sequence[int]) -> list[Cell]:
-    rows = [("metacross", row, options) for row, options in ABLATIONS.items()] + [(BASE, BASE, {})]
-    return [
-        cell("metacross-table4", method, language, s, options, row=row)
-        for method, row, options in rows
-        for language in LANGUAGES
-        for s in seeds
-    ]
+_TABLE_4 = [
+    cell("metacross", language, options, row=row) for row, options in ABLATIONS.items() for language in LANGUAGES
+]
 
 
 def _row_6(method: str, ratio: float) -> str:
-    return f"{method.removesuffix('-few')}, {100 * ratio:g}%"
+    return f"{method}, {100 * ratio:g}%"
 
 
-def _table6(seeds: Sequence[int]) -> list[Cell]:
-    return [
-        cell("metacross-table6", f"{method}-few", language, s, ratio=ratio, row=_row_6(method, ratio))
-        for ratio in RATIOS
-        for method in (BASE, "metacross")
-        for language in LANGUAGES
-        for s in seeds
-    ]
-
-
-def _place(c: Cell) -> tuple[str, str]:
+def _by_language(c: Cell) -> Place:
     return c.name, SHOWN[c.target]
 
 
@@ -133,14 +102,6 @@ _INNER: dict[str, dict[str, Any]] = {
     "adam 1e-4, 2e-4": {"options": _ADAM},
 }
 RATES |= {f"{name}, 1 epoch": ("metacross", merge(_SHORT, over)) for name, over in _INNER.items()}
-
-
-def _rates(seeds: Sequence[int]) -> list[Cell]:
-    return [
-        Cell("metacross-rates", method, *(SOURCE[0], SOURCE), s, merge(CONFIGS[method], over), row=row)
-        for row, (method, over) in RATES.items()
-        for s in seeds
-    ]
 
 
 def _on_dev(metrics: Mapping[str, Any], part: str) -> float:
@@ -173,13 +134,12 @@ TABLES = [
     Table(
         "metacross-rates",
         "Rates for MetaCross, F1 on English dev: rule and rate of inner steps, rate of meta steps",
-        _rates,
+        [entry(m, SOURCE[0], SOURCE, merge(CONFIGS[m], over), row=row) for row, (m, over) in RATES.items()],
         lambda c: (c.name, "dev"),
         notes=(
             "`no step`: the same model without a step for each sentence; `rate x 100`: of that step, the best of 3.",
             "No target language is looked at.",
         ),
-        average=False,
         seeds=(1,),
         parts=("", "no step", "% changed", "rate x 100"),
         value=_on_dev,
@@ -187,41 +147,44 @@ TABLES = [
     Table(
         "metacross-adaptation",
         "MetaCross: the same models with and without a step for each test sentence, F1",
-        lambda seeds: [c for c in _table4(seeds) if c.method == "metacross"],
-        _place,
+        _TABLE_4,
+        _by_language,
         notes=("`% changed`: share of test tokens whose label the step changed.", *_SUBSTITUTES),
-        average=False,
         parts=("", "no step", "% changed"),
         value=_f1,
     ),
     Table(
         "metacross-table3",
         "MetaCross Table 3: no labels in the target language, F1",
-        _table3,
-        _place,
-        {(m, lang): PUBLISHED_4[m][i] for m in (BASE, "metacross") for i, lang in enumerate(LANGUAGES)},
+        [cell(method, language) for method in (BASE, "metacross") for language in LANGUAGES],
+        _by_language,
+        published_grid({row: PUBLISHED_4[row] for row in (BASE, "metacross")}, list(LANGUAGES)),
         _SUBSTITUTES,
+        average=True,
         ours="metacross",
     ),
     Table(
         "metacross-table4",
         "MetaCross Table 4: ablations, F1",
-        _table4,
-        _place,
-        {(row, lang): values[i] for row, values in PUBLISHED_4.items() for i, lang in enumerate(LANGUAGES)},
+        [*_TABLE_4, *(cell(BASE, language) for language in LANGUAGES)],
+        _by_language,
+        published_grid(PUBLISHED_4, list(LANGUAGES)),
         _SUBSTITUTES,
+        average=True,
         ours="metacross",
     ),
     Table(
         "metacross-table6",
         "MetaCross Table 6: a few labels in the target language, F1",
-        _table6,
-        _place,
-        {
-            (_row_6(method, ratio), lang): values[i]
-            for (method, ratio), values in PUBLISHED_6.items()
-            for i, lang in enumerate(LANGUAGES)
-        },
+        [
+            cell(f"{method}-few", language, ratio=ratio, row=_row_6(method, ratio))
+            for ratio in RATIOS
+            for method in (BASE, "metacross")
+            for language in LANGUAGES
+        ],
+        _by_language,
+        published_grid({_row_6(*row): values for row, values in PUBLISHED_6.items()}, list(LANGUAGES)),
         (*_SUBSTITUTES, _LOW),
+        average=True,
     ),
 ]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.baselines.tables import TARGET_PHASE, VECTORS
+from experiments.baselines.tables import TARGET_STAGE, VECTORS
 from experiments.cells import Cell, Labels
-from experiments.table import Table, on_dev
+from experiments.table import Place, Table, by_ratio, entry, on_dev
 from nershift.config import merge
 
 SOURCES = ("conll2003_en", "wnut2017", "wikigold", "mit_movie_trivia")
@@ -16,23 +16,24 @@ EIGHT = (
     "conll2003_en", "wikigold", "wnut2017", "crossner_politics", "crossner_science", "crossner_music",
     "crossner_literature", "crossner_ai",
 )  # fmt: skip
-RATIOS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 1.0)
+RATIOS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, None)  # None: all labels
 HETEROGENEOUS = ("target_only", "aggregate", "finetune", "multitask", "dann", "protonet", "metaner")
 HOMOGENEOUS = (
     "target_only", "source_only", "aggregate", "finetune", "multitask", "dann", "protonet", "metaner-zero", "metaner",
 )  # fmt: skip
-# Methods whose pre-training sees the sources alone, so that one serves every target and amount of labels.
-TWO_PHASE = ("finetune", "source_only", "protonet", "metaner", "metaner-zero")
+# Methods whose pre-training sees only the sources, so that one serves every target and amount of labels.
+TWO_STAGES = ("finetune", "source_only", "protonet", "metaner", "metaner-zero")
 # The paper does not say how long it trained. What these grids give each method: source text in batches of 64, the
 # target in batches of 32; a MetaNER epoch has as many sentences as another but a fifth of the updates, hence more.
-_TWO_PHASE = {"pretrain": {"epochs": 6, "batch_size": 64}, "train": TARGET_PHASE}
+_TWO_STAGES = {"pretrain": {"epochs": 6, "batch_size": 64}, "train": TARGET_STAGE}
+_META = {"pretrain": {"epochs": 20, "batch_size": 64}, "train": TARGET_STAGE}
 SCHEDULES: dict[str, dict[str, Any]] = {
-    "target_only": {"train": TARGET_PHASE},
+    "target_only": {"train": TARGET_STAGE},
     "aggregate": {"train": {"epochs": 10, "batch_size": 64}},
     "multitask": {"train": {"epochs": 15, "batch_size": 64}},
-    "metaner": {"pretrain": {"epochs": 20, "batch_size": 64}, "train": TARGET_PHASE},
+    "metaner": _META,
+    "metaner-zero": _META,
 }
-SCHEDULES["metaner-zero"] = SCHEDULES["metaner"]
 
 PUBLISHED_3 = {
     "bionlp13pc": (82.11, 79.03, 82.05, 83.23, 83.75, 81.54, 85.11),
@@ -50,83 +51,21 @@ def sources_of(target: str) -> tuple[str, ...]:
 
 
 def cell(
-    table: str,
-    method: str,
-    target: str,
-    sources: tuple[str, ...],
-    seed: int,
-    over: Mapping[str, Any] | None = None,
-    **more: Any,
+    method: str, target: str, over: Mapping[str, Any] | None = None, *, labels: Labels = "own", **more: Any
 ) -> Cell:
-    used = () if method == "target_only" else sources
-    config = merge(merge(VECTORS, SCHEDULES.get(method, _TWO_PHASE)), over or {})
-    return Cell(table, method, target, used, seed, config, joint=method not in TWO_PHASE, **more)
+    """Homogeneous labels: from the other seven domains; else from the four sources."""
+    sources = sources_of(target) if labels == "own" else tuple(d for d in EIGHT if d != target)
+    config = merge(merge(VECTORS, SCHEDULES.get(method, _TWO_STAGES)), over or {})
+    joint = method not in TWO_STAGES
+    return entry(method, target, () if method == "target_only" else sources, config, labels=labels, joint=joint, **more)
 
 
-def _table3(seeds: Sequence[int]) -> list[Cell]:
-    return [cell("metaner-table3", m, t, sources_of(t), s) for m in HETEROGENEOUS for t in TARGETS for s in seeds]
+def _curves(methods: Sequence[str], targets: Sequence[str], labels: Labels) -> list[Cell]:
+    return [cell(m, t, labels=labels, ratio=r) for m in methods for t in targets for r in RATIOS]
 
 
-def _table2(seeds: Sequence[int]) -> list[Cell]:
-    labels: Labels = "homogeneous"
-    return [
-        cell("metaner-table2", m, t, tuple(d for d in EIGHT if d != t), s, labels=labels)
-        for m in HOMOGENEOUS
-        for t in EIGHT
-        for s in seeds
-    ]
-
-
-def _figure6(seeds: Sequence[int]) -> list[Cell]:
-    """MetaNER against the share of target labels (1.0 and the In-Domain bound are those of Table 3)."""
-    return [
-        cell("metaner-fig6", "metaner", t, sources_of(t), s, ratio=r if r < 1 else None)
-        for t in TARGETS
-        for r in RATIOS
-        for s in seeds
-    ]
-
-
-def _target_only(seeds: Sequence[int], targets: Sequence[str], labels: Labels) -> list[Cell]:
-    """What the curves of Figures 4 and 6 are to reach."""
-    return [cell("", "target_only", t, (), s, labels=labels) for t in targets for s in seeds]
-
-
-def _figure7(seeds: Sequence[int]) -> list[Cell]:
-    return [
-        cell("metaner-fig7", m, "bionlp13pc", SOURCES, s, ratio=r if r < 1 else None)
-        for m in HETEROGENEOUS
-        for r in RATIOS
-        for s in seeds
-    ]
-
-
-def _figure4(seeds: Sequence[int]) -> list[Cell]:
-    return [
-        cell(
-            "metaner-fig4",
-            "metaner",
-            t,
-            tuple(d for d in EIGHT if d != t),
-            s,
-            labels="homogeneous",
-            ratio=r if r < 1 else None,
-        )
-        for t in EIGHT
-        for r in RATIOS
-        for s in seeds
-    ]
-
-
-def _figure5(seeds: Sequence[int]) -> list[Cell]:
-    sources = tuple(d for d in EIGHT if d != "wikigold")
-    return [
-        cell("metaner-fig5", m, "wikigold", sources, s, labels="homogeneous", ratio=r if r < 1 else None)
-        for m in HOMOGENEOUS
-        if m not in ("source_only", "metaner-zero")
-        for r in RATIOS
-        for s in seeds
-    ]
+def _on_bionlp(rows: Mapping[str, Mapping[str, Any]]) -> list[Cell]:
+    return [cell("metaner", "bionlp13pc", over, row=row) for row, over in rows.items()]
 
 
 ABLATIONS: dict[str, dict[str, Any]] = {
@@ -139,33 +78,6 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "second order": {"options": {"order": "second-fd"}},
 }
 LAMBDAS = (0.2, 0.4, 0.6, 0.8, 1.0)
-
-
-def _figure8(seeds: Sequence[int]) -> list[Cell]:
-    return [
-        cell("metaner-fig8", "metaner", "bionlp13pc", SOURCES, s, over, row=row)
-        for row, over in ABLATIONS.items()
-        for s in seeds
-    ]
-
-
-def _lambda(seeds: Sequence[int]) -> list[Cell]:
-    # 0.8 is the default: leaving it unsaid lets the cell share its result with Table 3.
-    return [
-        cell(
-            "metaner-lambda",
-            "metaner",
-            "bionlp13pc",
-            SOURCES,
-            s,
-            {} if x == 0.8 else {"options": {"adversary_weight": x}},
-            row=f"λ = {x}",
-        )
-        for x in LAMBDAS
-        for s in seeds
-    ]
-
-
 # What was tried to make MetaNER pay, judged on dev: a pre-trained encoder that moves less on the target, a weaker
 # adversary or none, an inner loop that moves θ by more than a rounding error.
 _GENTLE = {"train": {"encoder_lr": 7e-4}}
@@ -181,17 +93,8 @@ RECIPES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def _recipes(seeds: Sequence[int]) -> list[Cell]:
-    return [
-        cell("metaner-recipes", method, t, sources_of(t), s, over, row=row)
-        for row, (method, over) in RECIPES.items()
-        for t in ("bionlp13pc", "mit_restaurant", "re3d")
-        for s in seeds
-    ]
-
-
-def _by_ratio(c: Cell) -> tuple[str, str]:
-    return c.name, f"{c.ratio or 1.0:g}"
+def _target_by_ratio(c: Cell) -> Place:
+    return c.target, by_ratio(c)[1]
 
 
 _SUBSTITUTES = (
@@ -206,80 +109,74 @@ TABLES = [
     Table(
         "metaner-table3",
         "MetaNER Table 3: heterogeneous domain adaptation, F1",
-        _table3,
-        lambda c: (c.name, c.target),
-        {(m, t): PUBLISHED_3[t][i] for i, m in enumerate(HETEROGENEOUS) for t in TARGETS},
-        _SUBSTITUTES,
+        [cell(m, t) for m in HETEROGENEOUS for t in TARGETS],
+        published={(m, t): PUBLISHED_3[t][i] for i, m in enumerate(HETEROGENEOUS) for t in TARGETS},
+        notes=_SUBSTITUTES,
+        average=True,
         ours="metaner",
     ),
     Table(
         "metaner-table2",
         "MetaNER Table 2: homogeneous domain adaptation, leave one domain out, F1",
-        _table2,
-        lambda c: (c.name, c.target),
-        {(m, "mean"): PUBLISHED_2_MEANS[i] for i, m in enumerate(HOMOGENEOUS)},
-        (
-            _OPEN,
-            "The published mean is over the six genres of ACE 2005: other data, so only the order compares.",
-        ),
+        [cell(m, t, labels="homogeneous") for m in HOMOGENEOUS for t in EIGHT],
+        published={(m, "mean"): PUBLISHED_2_MEANS[i] for i, m in enumerate(HOMOGENEOUS)},
+        notes=(_OPEN, "The published mean is over the six genres of ACE 2005: other data, so only the order compares."),
+        average=True,
         ours="metaner",
     ),
     Table(
         "metaner-fig4",
         "MetaNER Figure 4: F1 against the share of target labels, homogeneous",
-        _figure4,
-        lambda c: (c.target, _by_ratio(c)[1]),
+        _curves(["metaner"], EIGHT, "homogeneous"),
+        _target_by_ratio,
         notes=(_OPEN, "The paper's share on average: 16%."),
-        average=False,
-        bound=lambda seeds: _target_only(seeds, EIGHT, "homogeneous"),
+        bound=[cell("target_only", t, labels="homogeneous") for t in EIGHT],
     ),
     Table(
         "metaner-fig5",
         "MetaNER Figure 5: methods against the share of target labels, wikigold",
-        _figure5,
-        _by_ratio,
+        _curves([m for m in HOMOGENEOUS if m not in ("source_only", "metaner-zero")], ["wikigold"], "homogeneous"),
+        by_ratio,
         notes=(_OPEN,),
-        average=False,
     ),
     Table(
         "metaner-fig6",
         "MetaNER Figure 6: F1 against the share of target labels, heterogeneous",
-        _figure6,
-        lambda c: (c.target, _by_ratio(c)[1]),
+        _curves(["metaner"], TARGETS, "own"),
+        _target_by_ratio,
         notes=(*_SUBSTITUTES, "The paper's share on average: 35%."),
-        average=False,
-        bound=lambda seeds: _target_only(seeds, TARGETS, "own"),
+        bound=[cell("target_only", t) for t in TARGETS],
     ),
     Table(
         "metaner-fig7",
         "MetaNER Figure 7: methods against the share of target labels, bionlp13pc",
-        _figure7,
-        _by_ratio,
+        _curves(HETEROGENEOUS, ["bionlp13pc"], "own"),
+        by_ratio,
         notes=_SUBSTITUTES,
-        average=False,
     ),
     Table(
         "metaner-fig8",
         "MetaNER Figure 8: architectural choices on bionlp13pc",
-        _figure8,
-        lambda c: (c.name, c.target),
+        _on_bionlp(ABLATIONS),
         notes=_SUBSTITUTES,
-        average=False,
     ),
     Table(
         "metaner-lambda",
         "MetaNER Figure 8: λ on bionlp13pc",
-        _lambda,
-        lambda c: (c.name, c.target),
+        # 0.8 is the default: leaving it unsaid lets the cell share its result with Table 3.
+        _on_bionlp({f"λ = {x}": {} if x == 0.8 else {"options": {"adversary_weight": x}} for x in LAMBDAS}),
         notes=_SUBSTITUTES,
-        average=False,
     ),
     Table(
         "metaner-recipes",
         "MetaNER: what was tried on Table 3, F1 on dev",
-        _recipes,
-        lambda c: (c.name, c.target),
+        [
+            cell(method, target, over, row=row)
+            for row, (method, over) in RECIPES.items()
+            for target in ("bionlp13pc", "mit_restaurant", "re3d")
+        ],
         notes=("Dev scores: whatever is changed is chosen by them.", *_SUBSTITUTES),
+        average=True,
         value=on_dev,
     ),
 ]

@@ -57,7 +57,7 @@ def test_wnut_2016_has_both_protocols_and_the_oracle_is_a_column_of_its_own() ->
     assert found == {("wnut2016", True), ("wnut2016", False)}
     assert all(c.config["options"]["test_oracle"] for c in table.cells((1,)))
     assert "wnut2016 (train + dev) (test-oracle)" in table.layout()[1]
-    assert "test_oracle" not in cell("t", "wnut2016", DAT_F, 1, shots=10).config["options"]
+    assert "test_oracle" not in cell("wnut2016", DAT_F, shots=10).config["options"]
     assert set(NAMES.values()) == set(table.layout()[0])
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from experiments.plan import plan
 from experiments.pool import run_grid
 from experiments.show import collect, markdown
 from experiments.store import ResultStore
-from experiments.table import Table
+from experiments.table import Table, entry
 from nershift.data.builtin import builtin_corpus
 from nershift.data.formats import write_corpus
 from nershift.errors import ConfigError
@@ -80,11 +81,9 @@ def test_a_grid_runs_resumes_and_survives_a_broken_cell(corpora: Path, tmp_path:
 
 def test_tables_show_runs_beside_the_paper_and_say_what_was_not_run(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    cells = [Cell("t", m, "re3d", (), s) for m in ("metaner", "finetune") for s in (1, 2, 3)]
-    table = Table(
-        "t", "A table", lambda seeds: [c for c in cells if c.seed in seeds] + [Cell("t", "dann", "re3d", (), 1)],
-        lambda c: (c.name, c.target), {("metaner", "re3d"): 68.52}, ours="metaner",
-    )  # fmt: skip
+    grid = [entry(method, "re3d") for method in ("metaner", "finetune", "dann")]
+    table = Table("t", "A table", grid, published={("metaner", "re3d"): 68.52}, average=True, ours="metaner")
+    cells = [replace(cell, seed=seed) for cell in grid[:2] for seed in (1, 2, 3)]
     for i, cell in enumerate(cells):
         right = rng.integers(0, 2, 200) if cell.method == "metaner" else np.zeros(200, int)
         counts = np.stack([right, np.ones(200, int), np.ones(200, int)], 1)

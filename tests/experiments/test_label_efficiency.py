@@ -9,9 +9,7 @@ from made_results import finish, store
 from experiments.cells import Cell
 from experiments.label_efficiency import reached
 from experiments.show import view
-from experiments.table import Table
-
-SHARES = (0.1, 0.5, 1.0)
+from experiments.table import Table, entry
 
 
 @pytest.mark.parametrize(
@@ -28,27 +26,18 @@ def test_where_a_curve_reaches_a_bound(curve: list[tuple[float, float]], bound: 
 
 
 def test_only_seeds_that_curve_and_bound_both_have_are_compared(tmp_path: Path) -> None:
-    def curve(seeds: object) -> list[Cell]:
-        return [
-            Cell("t", "ours", target, (), s, ratio=r if r < 1 else None)
-            for target in ("re3d", "wikigold", "wnut2017")
-            for r in SHARES
-            for s in (1, 2)
-        ]
-
-    def bound(seeds: object) -> list[Cell]:
-        return [Cell("", "target_only", t, (), s) for t in ("re3d", "wikigold") for s in (1, 2)]
+    curve = [entry("ours", t, ratio=r) for t in ("re3d", "wikigold", "wnut2017") for r in (0.1, 0.5, None)]
+    bound = [entry("target_only", t) for t in ("re3d", "wikigold")]
+    table = Table("t", "", curve, lambda c: (c.target, f"{c.ratio or 1.0:g}"), bound=bound)
 
     def write(cell: Cell, f1: float) -> None:
         finish(tmp_path, cell, {"test": {"f1": f1}}, np.ones((3, 3), int))
 
-    for cell in curve(()):
+    for cell in table.cells((1, 2)):
         if cell.target != "wnut2017" or cell.ratio:  # a row with a gap is passed over
             write(cell, {0.1: 0.4, 0.5: 0.6, None: 0.7}[cell.ratio] + (cell.seed - 1) / 10)
-    for cell in bound(()):
-        if cell.seed == 1:
-            write(cell, 0.5 if cell.target == "re3d" else 0.9)
-    table = Table("t", "", curve, lambda c: (c.target, f"{c.ratio or 1.0:g}"), average=False, bound=bound)
+    for cell in table.bounds((1,)):
+        write(cell, 0.5 if cell.target == "re3d" else 0.9)
     assert view(table, store(tmp_path)).run_notes[-1] == (
         "Share of labels at which it reaches In-Domain with all of them: re3d 30%, wikigold nowhere; 30% on average "
         "where it does."

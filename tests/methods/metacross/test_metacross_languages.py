@@ -117,7 +117,7 @@ def _real(name: str) -> Corpus:
 def test_the_tables_drop_misc_where_the_language_has_none(make_method: Make, method: str, language: str) -> None:
     assert set(WITHOUT_MISC) == {"fr", "zh"}
     target, source = _real(LANGUAGES[language]), _real("conll2003_en")
-    config = dict(cell("metacross-table3", method, language, 1).config)
+    config = dict(cell(method, language).config)
     made = make_method(method, [source], target, settings=config)
     made.check()
     types = {t for c in made.setup.sources for t in c.types}
