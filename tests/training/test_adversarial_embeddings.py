@@ -67,8 +67,8 @@ def test_gradients_are_those_of_both_losses(model: TaggingModel, make_corpus: Ma
     logged = stage.gradients(batches, lambda loss: loss.backward())
     assert torch.equal(table, was)
     assert float(logged["loss"]) == pytest.approx(float(clean.detach()))
-    assert float(logged["moved_loss"]) == pytest.approx(float(moved.detach()), rel=1e-5)
-    assert logged["moved_loss"] > logged["loss"]
+    assert float(logged["perturbed_loss"]) == pytest.approx(float(moved.detach()), rel=1e-5)
+    assert logged["perturbed_loss"] > logged["loss"]
     for name, p in model.named_parameters():
         if p.grad is not None:
             torch.testing.assert_close(p.grad, expected[name], rtol=1e-3, atol=1e-5)
@@ -137,7 +137,7 @@ def test_a_run_learns_from_it(settings: dict[str, Any], make_corpus: MakeCorpus,
         weights.append(load_tensors(tmp_path / name / "model.safetensors")[0])
     for other in weights[1:]:
         assert any(not torch.equal(value, other[name]) for name, value in weights[0].items())
-    assert "moved_loss" in (tmp_path / "moved" / "log.jsonl").read_text()
+    assert "perturbed_loss" in (tmp_path / "moved" / "log.jsonl").read_text()
 
 
 def _named(corpus: Corpus, name: str) -> Corpus:

@@ -56,7 +56,7 @@ class Rerun(GraphRunner):
 def replay_steps(monkeypatch: pytest.MonkeyPatch, runner: type[GraphRunner]) -> None:
     """From here on, steps that can be recorded run in ``runner``, although there is no GPU."""
     monkeypatch.setattr(loops, "GraphRunner", runner)
-    monkeypatch.setattr(Loop, "_recorded", lambda self: self.stage.recordable)
+    monkeypatch.setattr(Loop, "_recorded", lambda self: self.stage.cuda_graph_safe)
 
 
 def model_of(corpus: Corpus, tiny: dict[str, Any], dropout: float = 0.0) -> TaggingModel:
@@ -256,5 +256,5 @@ def test_a_phase_with_gradients_of_its_own_is_not_recorded_unless_it_says_so() -
     class Drawn(MixedStage):
         pass
 
-    assert (TrainingStage.recordable, Drawn.recordable, DATNetStage.recordable) == (True, True, True)
-    assert (Own.recordable, MetaStage.recordable) == (False, False)
+    assert (TrainingStage.cuda_graph_safe, Drawn.cuda_graph_safe, DATNetStage.cuda_graph_safe) == (True, True, True)
+    assert (Own.cuda_graph_safe, MetaStage.cuda_graph_safe) == (False, False)

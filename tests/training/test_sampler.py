@@ -134,9 +134,9 @@ def test_swapped_batches_hold_other_entities_under_the_same_tags(model: TaggingM
     rows = make_corpus(train=43).train
     plain, swapping = (
         BatchSampler(model, "target", rows, 8, seed=3),
-        BatchSampler(model, "target", rows, 8, seed=3, swap=0.5),
+        BatchSampler(model, "target", rows, 8, seed=3, mention_replacement=0.5),
     )
-    again = BatchSampler(model, "target", rows, 8, seed=3, swap=0.5)
+    again = BatchSampler(model, "target", rows, 8, seed=3, mention_replacement=0.5)
     entities = {s.tokens[e.start : e.end] for s in rows for e in s.spans}
     changed = 0
     for k in range(12):

@@ -95,7 +95,7 @@ class AdversarialStage(TrainingStage):
         weight: λ.
     """
 
-    recordable = True
+    cuda_graph_safe = True
 
     def __init__(self, *args: Any, discriminator: Discriminator | None, weight: float, **settings: Any) -> None:
         super().__init__(*args, **settings)

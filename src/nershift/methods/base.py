@@ -239,7 +239,8 @@ class Method:
     ) -> BatchSampler:
         if config.max_tokens:
             sentences = [part for s in sentences for part in in_parts(s, config.max_tokens)]
-        return BatchSampler(model, key, sentences, config.batch_size, self.config.seed, swap=config.mention_replacement)
+        share = config.mention_replacement
+        return BatchSampler(model, key, sentences, config.batch_size, self.config.seed, mention_replacement=share)
 
     def source_samplers(self, model: TaggingModel, config: TrainConfig) -> dict[str, BatchSampler]:
         keys = self.source_keys()

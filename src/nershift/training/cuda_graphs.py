@@ -37,7 +37,7 @@ def can_be_recorded(stage: TrainingStage) -> bool:
     config, parts = stage.config, list(stage.model.modules())
     encoders = [part for part in parts if isinstance(part, Encoder)]
     return (
-        stage.recordable
+        stage.cuda_graph_safe
         and config.accumulate == 1
         and config.optimizer in RECORDED
         and all(part.cuda_graph_safe for part in parts if isinstance(part, (Encoder, Head)))

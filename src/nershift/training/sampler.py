@@ -14,15 +14,15 @@ _POOL = 50  # batches whose sentences are sorted by length together
 
 
 class BatchSampler:
-    """Batches for the head ``key``, of like length, shuffled anew each epoch.
+    """Batches for the head ``key``, of sentences of similar length, reshuffled each epoch.
 
     Args:
         key: name of the head (for raw text: of the domain).
         labelled: whether batches carry targets.
-        swap: share of entities that each batch shows as another one of their type.
+        mention_replacement: share of entities replaced by another one of their type, redrawn for every batch.
     """
 
-    swap = 0.0  # of samplers without entities
+    mention_replacement = 0.0  # of samplers without entities
 
     def __init__(
         self,
@@ -32,9 +32,10 @@ class BatchSampler:
         batch_size: int,
         seed: int,
         labelled: bool = True,
-        swap: float = 0.0,
+        mention_replacement: float = 0.0,
     ) -> None:
-        self.model, self.key, self.batch_size, self.seed, self.swap = model, key, batch_size, seed, swap
+        self.model, self.key, self.batch_size, self.seed = model, key, batch_size, seed
+        self.mention_replacement = mention_replacement
         self.sentences = [s for s in sentences if len(s)]
         if not self.sentences:
             raise SetupError(
@@ -46,7 +47,7 @@ class BatchSampler:
         self._targets = [model.head(key).targets(s) for s in self.sentences] if labelled else None
         self.per_epoch = -(-len(self.sentences) // batch_size)
         self._epoch, self._order = -1, list[list[int]]()
-        self._entities = mentions_by_type(self.sentences) if swap else {}
+        self._entities = mentions_by_type(self.sentences) if mention_replacement else {}
 
     def indices(self, k: int) -> list[int]:
         """Which sentences batch ``k`` holds."""
@@ -70,12 +71,12 @@ class BatchSampler:
     def batch(self, k: int, rank: int = 0, world: int = 1) -> Batch:
         """Batch ``k``, or the share of it that process ``rank`` of ``world`` computes.
 
-        A batch too small to be shared out is computed whole by every process.
+        A batch with fewer sentences than processes is computed whole by each of them.
         """
         chosen = self.indices(k)
         if world > 1 and len(chosen) >= world:
             chosen = chosen[rank::world]
-        return self._swapped(chosen, k) if self.swap else self.as_labelled(chosen)
+        return self._replaced(chosen, k) if self.mention_replacement else self.as_labelled(chosen)
 
     def as_labelled(self, chosen: Sequence[int]) -> Batch:
         """A batch of these sentences, none of them changed."""
@@ -86,12 +87,12 @@ class BatchSampler:
             [self._targets[i] for i in chosen] if self._targets is not None else None,
         )
 
-    def _swapped(self, chosen: Sequence[int], k: int) -> Batch:
-        """Of each sentence what is drawn for it in batch ``k``, whoever computes it."""
-        made = [
-            replace_mentions(self.sentences[i], self._entities, self.swap, generator(self.seed, "swap", self.key, k, i))
-            for i in chosen
-        ]
-        prepared = [self.model.encoder.prepare(s.tokens) for s in made]
-        targets = [self.model.head(self.key).targets(s) for s in made] if self._targets is not None else None
-        return self.model.batch(self.key, made, prepared, targets)
+    def _replaced(self, chosen: Sequence[int], k: int) -> Batch:
+        """These sentences with other entities, which only depend on the seed, the sentence and ``k``."""
+        sentences = []
+        for i in chosen:
+            rng = generator(self.seed, "swap", self.key, k, i)
+            sentences.append(replace_mentions(self.sentences[i], self._entities, self.mention_replacement, rng))
+        prepared = [self.model.encoder.prepare(s.tokens) for s in sentences]
+        targets = [self.model.head(self.key).targets(s) for s in sentences] if self._targets is not None else None
+        return self.model.batch(self.key, sentences, prepared, targets)

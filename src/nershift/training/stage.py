@@ -33,13 +33,13 @@ class TrainingStage:
 
     # Whether :meth:`gradients` can be recorded and replayed: what it does on the GPU only depends on the batches there.
     # A subclass with its own loss or gradients has to say so again.
-    recordable: ClassVar[bool] = True
+    cuda_graph_safe: ClassVar[bool] = True
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         own = vars(cls)
-        if "recordable" not in own and ("loss" in own or "gradients" in own):
-            cls.recordable = False
+        if "cuda_graph_safe" not in own and ("loss" in own or "gradients" in own):
+            cls.cuda_graph_safe = False
 
     def __init__(
         self,
@@ -69,7 +69,9 @@ class TrainingStage:
             raise self._cannot("fgm_epsilon", "it computes its own gradients")
         if self.config.fgm_epsilon and not any(p.requires_grad for p in self.model.encoder.word_parameters()):
             raise self._cannot("fgm_epsilon", "word vectors are frozen")
-        if self.config.mention_replacement and not any(sampler.swap for sampler in self.samplers.values()):
+        if self.config.mention_replacement and not any(
+            sampler.mention_replacement for sampler in self.samplers.values()
+        ):
             raise self._cannot("mention_replacement", "it makes its own batches")
 
     def _cannot(self, setting: str, reason: str) -> ConfigError:
@@ -97,7 +99,7 @@ class TrainingStage:
             with moves.moved(self.config.fgm_epsilon):
                 moved = self.loss(batches)
                 backward(moved)
-            logged["moved_loss"] = moved.detach()
+            logged["perturbed_loss"] = moved.detach()
         return logged
 
     def validate(self) -> float | None:

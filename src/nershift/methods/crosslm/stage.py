@@ -39,7 +39,7 @@ class CrossLMStage(TrainingStage):
         selection: what model selection looks at: (domain, head key, sentences).
     """
 
-    recordable = True
+    cuda_graph_safe = True
     model: CrossLMModel
 
     def __init__(

@@ -53,7 +53,7 @@ class DATNetStage(TrainingStage):
     Losses are means over each batch, so within a step source and target weigh the same.
     """
 
-    recordable = True
+    cuda_graph_safe = True
     model: DATNetModel
 
     def __init__(

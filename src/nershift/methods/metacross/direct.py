@@ -58,7 +58,7 @@ RELEASED: dict[str, Any] = merge(
 class TokenStage(MixedStage):
     """The mean of eq. 3 over the sentences of a batch."""
 
-    recordable = True
+    cuda_graph_safe = True
 
     def loss(self, batches: Mapping[str, Batch]) -> Tensor:
         return torch.stack([sentence_losses(self.model, batch).mean() for batch in batches.values()]).sum()
