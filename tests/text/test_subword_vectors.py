@@ -9,13 +9,13 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, models
 
+from benchmarks.word_vectors import write_word_vectors
 from nershift.errors import ConfigError
 from nershift.text.subword_vectors import (
     SPREAD,
     SubwordTokenizer,
     principal,
     read_subwords,
-    write_word_vectors,
 )
 from nershift.text.vectors import read_vectors
 

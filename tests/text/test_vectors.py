@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.word_vectors import prune
 from nershift.data.problems import Problems
 from nershift.errors import DataError
-from nershift.text.vectors import Vectors, prune, read_vectors
+from nershift.text.vectors import Vectors, read_vectors
 from nershift.text.word_cache import lookup_forms
 
 ROWS = [

@@ -33,13 +33,17 @@ def _templates() -> Environment:
     from jinja2 import Environment, PackageLoader
 
     loader = PackageLoader("nershift.reports")
-    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(loader=loader, autoescape=_escaped, trim_blocks=True, lstrip_blocks=True)
     environment.filters["pieces"] = pieces
     return environment
 
 
+def _escaped(template: str | None) -> bool:
+    return not str(template).endswith(".md")
+
+
 def page(template: str, **values: Any) -> str:
-    """A page from one of the templates; all values are escaped."""
+    """A page from one of the templates; all values are escaped, except in Markdown."""
     return _templates().get_template(template).render(values)
 
 

@@ -1,4 +1,4 @@
-"""From texts or tokens to answers: sentences are found, tagged in one batch, and told with offsets."""
+"""From texts or tokens to answers: split into sentences, tagged in one batch, returned with offsets."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from typing import Any
 import torch
 
 from nershift.data.spans import Sentence, Span
-from nershift.data.tokenizer import sentences as split_sentences
-from nershift.data.tokenizer import tokenize
-from nershift.model import by_length
+from nershift.tagger.entities import split_texts
 from nershift.tagger.tagger import Tagger
 
 _BATCH = 64  # sentences
@@ -23,7 +21,7 @@ _KEPT_FORMS = 200_000  # distinct word forms kept between batches
 class Reading:
     """One text or one tokenised sentence as the tagger reads it.
 
-    ``offsets`` are characters of the text; there are none where tokens were given.
+    ``offsets`` are characters of the text; None if the request has tokens.
     """
 
     tokens: list[str]
@@ -33,17 +31,10 @@ class Reading:
 
     @classmethod
     def of_text(cls, text: str) -> Reading:
-        tokens: list[str] = []
-        offsets: list[tuple[int, int]] = []
-        parts: list[Sentence] = []
-        for start, end in split_sentences(text):
-            found = [(start + a, start + b) for a, b in tokenize(text[start:end])]
-            if found:
-                words = [text[a:b] for a, b in found]
-                parts.append(Sentence(tuple(words)))
-                tokens += words
-                offsets += found
-        return cls(tokens, parts, offsets, text)
+        parts, owners = split_texts([text])
+        starts = (start for _, start in owners)
+        offsets = [(at + a, at + b) for s, at in zip(parts, starts, strict=True) for a, b in s.offsets or ()]
+        return cls([token for s in parts for token in s.tokens], parts, offsets, text)
 
     @classmethod
     def of_tokens(cls, tokens: list[str]) -> Reading:
@@ -52,7 +43,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Tagged:
-    """Entities of one sentence, and how unsure the tagger is of the whole of it, from 0 to 1."""
+    """Entities of one sentence, and the tagger's uncertainty about the whole sentence, from 0 to 1."""
 
     spans: Sequence[Span]
     uncertainty: float
@@ -60,22 +51,18 @@ class Tagged:
 
 @torch.inference_mode()
 def tag(tagger: Tagger | None, sentences: Sequence[Sentence]) -> list[Tagged]:
-    """Tag with confidences. Uncertainty is ``1 - p^(1/n)``, p the probability of the tags of all n tokens.
+    """Tag with confidences. Uncertainty is ``1 - p^(1/n)``, where p is the probability of the tags of all n tokens.
 
-    Without a tagger (a model that has only been pretrained) nothing is an entity and nothing is certain.
+    Without a tagger (a model that was only pretrained) there are no entities and the uncertainty is 1.
     """
     out = [Tagged((), 0.0 if tagger and not len(s) else 1.0) for s in sentences]
     if tagger is None:
         return out
     model, key = tagger.model, tagger.key
-    head = model.head(key)
-    for part in by_length(sentences, _BATCH):
-        chosen = [sentences[i] for i in part]
-        prepared = [model.encoder.prepare(s.tokens) for s in chosen]
-        batch = model.batch(key, chosen, prepared)
+    for part, batch in model.batches(key, sentences, _BATCH):
         states = model.states(batch)
         spans = model.spans(batch, confidence=True, states=states)
-        losses = head.surprise(states, batch.mask, spans).tolist()
+        losses = model.head(key).surprise(states, batch.mask, spans).tolist()
         for i, row, loss in zip(part, spans, losses, strict=True):
             out[i] = Tagged(row, 1.0 - math.exp(-max(loss, 0.0) / len(sentences[i])))
     model.encoder.forget_beyond(_KEPT_FORMS)
@@ -83,13 +70,13 @@ def tag(tagger: Tagger | None, sentences: Sequence[Sentence]) -> list[Tagged]:
 
 
 def answer(reading: Reading, tagged: Sequence[Tagged], min_confidence: float) -> dict[str, Any]:
-    """The JSON of one text: tokens, sentences as token ranges, entities, uncertainty a sentence."""
+    """The JSON of one text: tokens, sentences as token ranges, entities, uncertainty per sentence."""
     entities: list[dict[str, Any]] = []
     ranges: list[tuple[int, int]] = []
     at, offsets = 0, reading.offsets
-    for sentence, found in zip(reading.sentences, tagged, strict=True):
+    for sentence, result in zip(reading.sentences, tagged, strict=True):
         ranges.append((at, at + len(sentence)))
-        for span in found.spans:
+        for span in result.spans:
             confidence = span.score or 0.0
             if confidence < min_confidence:
                 continue

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from nershift.errors import ConfigError, MissingExtraError
-from nershift.text.vector_file import write_rows
 
 _TABLES = ("word_embeddings.weight", "embed_tokens.weight", "wte.weight", "shared.weight")
 SPREAD = 0.5  # standard deviation of a component, about that of GloVe: one ε then means the same for both
@@ -70,22 +68,6 @@ class SubwordVectors:
         pieces = self.tokenizer.pieces(word)
         mean = self.matrix[pieces].mean(0) if pieces else np.zeros(self.matrix.shape[1])
         return mean.astype(np.float32)
-
-
-def write_word_vectors(vectors: SubwordVectors, words: Iterable[str], out: str | Path) -> int:
-    """Write the vectors of ``words`` as a vector file with three decimals; gzipped if named ``.gz``.
-
-    With ``encoder.words: {vectors: OUT, lower: false}`` a run on these words needs no encoder folder.
-
-    Returns:
-        The number of rows: words without sub-words or with a space in them are left out.
-    """
-    rows = []
-    for word in sorted(set(words)):
-        if vectors.tokenizer.pieces(word) and not any(letter.isspace() for letter in word):
-            rows.append((word, " ".join(f"{x:.3f}" for x in vectors.vector(word)).encode()))
-    write_rows(out, vectors.matrix.shape[1], rows)
-    return len(rows)
 
 
 @lru_cache(maxsize=2)

@@ -6,7 +6,7 @@ import gzip
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from nershift.data.problems import Problem, Problems
 from nershift.errors import DataError
-from nershift.storage import write_bytes
 
 LOOKED_AT = 64  # lines that decide the number of columns where the first line does not
 GZIP, ZIP, BOM = b"\x1f\x8b", b"PK\x03\x04", b"\xef\xbb\xbf"
@@ -39,31 +38,26 @@ class VectorFile:
         path = Path(path)
         top = [line for _, line in islice(_lines(path), LOOKED_AT + 1)]
         if not top:
-            raise DataError("the file is empty", place=str(path), expected="a word and its numbers a line")
+            raise DataError("the file is empty", place=str(path), expected="a word and its numbers per line")
         first = top[0].split()
-        if len(first) == 2 and all(part.isdigit() for part in first):
-            header, body = (int(first[0]), int(first[1])), top[1:]
-        else:
-            header, body = None, top
+        has_header = len(first) == 2 and all(part.isdigit() for part in first)
+        body = top[has_header:]
         separator = b"\t" if body and b" " not in body[0] else b" "
-        if header is not None:
-            rows, dim = header
-        else:
-            sizes = Counter(line.count(separator) for line in body)
-            rows, dim = None, min(sizes, key=lambda size: (-sizes[size], size))
+        sizes = Counter(line.count(separator) for line in body)
+        rows, dim = map(int, first) if has_header else (None, min(sizes, key=lambda size: (-sizes[size], size)))
         if dim < 1 or any(b"\0" in line for line in body):
             raise DataError(
                 "this is not a text file of word vectors",
                 place=str(path),
-                expected="a word and its numbers a line, separated by single spaces",
+                expected="a word and its numbers per line, separated by single spaces",
                 fix="convert a binary file (.bin) to the text format first",
             )
         return cls(path, dim, rows, separator)
 
     def rows(self, problems: Problems, limit: int | None) -> Iterator[tuple[int, str, bytes]]:
-        """Line number, word and the text of the numbers, of each row that has the right number of columns.
+        """Line number, word and text of the numbers, for each row with the right number of columns.
 
-        A row that is not as it should be is a problem even where a caller has no use for its word.
+        A malformed row is a problem even if the caller does not need its word.
         """
         seen = 0
         for line, content in islice(_lines(self.path), 0 if self.declared is None else 1, None):
@@ -78,48 +72,37 @@ class VectorFile:
                 head, *columns = content.rsplit(self.separator, self.dim)
                 numbers = b" ".join(columns)
             else:
-                problems.add(self._ragged(place, self.dim + extra))
+                source = "most of its first rows" if self.declared is None else "the first line of the file"
+                found, expected = f"a row with {self.dim + extra} numbers", f"{self.dim} numbers as in {source}"
+                fix = "correct or remove the row, or read with repair; a cut-off last row means a broken download"
+                problems.add(_bad_row("number of columns", place, found, expected, fix))
                 continue
             try:
                 word = head.decode("utf-8")
             except UnicodeDecodeError:
-                problems.add(_not_utf8(place, head))
+                found, fix = f"a word that is not UTF-8: {head[:40]!r}", "convert the file to UTF-8, or use repair"
+                problems.add(_bad_row("encoding", place, found, "UTF-8", fix))
                 continue
             if not word:
-                problems.add(_no_word(place))
+                found, expected = "numbers without a word", "a word, then its numbers"
+                problems.add(_bad_row("no word", place, found, expected, "remove the row, or read with repair"))
                 continue
             yield line, word, numbers
         if self.declared is not None and limit is None and seen != self.declared:
-            problems.add(
-                Problem(
-                    "number of rows",
-                    f"{self.path}:1",
-                    f"the first line says {self.declared:,} rows, the file has {seen:,}",
-                    fix="fetch the file again if it was cut off, or correct its first line",
-                    repair="the rows in the file are used",
-                )
-            )
-
-    def _ragged(self, place: str, found: int) -> Problem:
-        return Problem(
-            "number of columns",
-            place,
-            f"a row with {found} numbers",
-            expected=f"{self.dim} numbers as in "
-            + ("the first line of the file" if self.declared is not None else "most of its first rows"),
-            fix="correct or remove the row, or read with repair; a cut-off last row means a broken download",
-            repair="the row is left out",
-        )
+            found = f"the first line says {self.declared:,} rows, the file has {seen:,}"
+            fix = "fetch the file again if it was cut off, or correct its first line"
+            place, repair = f"{self.path}:1", "the rows in the file are used"
+            problems.add(Problem("number of rows", place, found, fix=fix, repair=repair))
 
 
 def parse_rows(
     rows: Sequence[tuple[int, str, bytes]], file: VectorFile, problems: Problems
 ) -> tuple[npt.NDArray[np.float32], list[str]]:
-    """Turn the text of rows into a matrix [good rows, dim] and name the words whose rows are left out."""
+    """The matrix [good rows, dim] of some rows, and the words whose rows are left out."""
     flat = _numbers(b" ".join(numbers for _, _, numbers in rows))
     if flat.size == len(rows) * file.dim:
         matrix = flat.reshape(len(rows), file.dim)
-    else:  # something is no number: look for it row by row, marking such rows by NaN
+    else:  # something is not a number: parse row by row and mark bad rows with NaN
         matrix = np.full((len(rows), file.dim), np.nan, dtype=np.float32)
         for i, (_, _, numbers) in enumerate(rows):
             one = _numbers(numbers)
@@ -130,30 +113,15 @@ def parse_rows(
     for i in np.flatnonzero(~good).tolist():
         line, word, numbers = rows[i]
         culprit = next((part for part in numbers.split(b" ") if not _is_finite(part)), numbers)
-        problems.add(
-            Problem(
-                "not a number",
-                f"{file.path}:{line}",
-                f"'{culprit[:40].decode('utf-8', 'replace')}' in the vector of '{word}'",
-                expected="finite numbers",
-                fix="correct or remove the row, or read with repair",
-                repair="the row is left out",
-            )
-        )
+        found = f"'{culprit[:40].decode('utf-8', 'replace')}' in the vector of '{word}'"
+        fix = "correct or remove the row, or read with repair"
+        problems.add(_bad_row("not a number", f"{file.path}:{line}", found, "finite numbers", fix))
         bad.append(word)
     return (matrix[good] if bad else matrix), bad
 
 
-def write_rows(path: str | Path, dim: int, rows: Iterable[tuple[str, bytes]]) -> None:
-    """Write rows below a first line ``rows columns``; equal rows give equal files, gzipped or not."""
-    body = [word.encode() + b" " + numbers + b"\n" for word, numbers in rows]
-    text = b"".join([f"{len(body)} {dim}\n".encode(), *body])
-    path = Path(path)
-    write_bytes(path, gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
-
-
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Numbered lines without their ends. Blank lines carry nothing and are passed over."""
+    """Numbered lines without line ends; blank lines are skipped."""
     try:
         with _open(path) as file:
             for number, line in enumerate(file, 1):
@@ -202,23 +170,5 @@ def _is_finite(text: bytes) -> bool:
     return _is_number(text) and abs(float(text)) <= float(np.finfo(np.float32).max)
 
 
-def _not_utf8(place: str, word: bytes) -> Problem:
-    return Problem(
-        "encoding",
-        place,
-        f"a word that is not UTF-8: {word[:40]!r}",
-        expected="UTF-8",
-        fix="convert the file to UTF-8, or read with repair",
-        repair="the row is left out",
-    )
-
-
-def _no_word(place: str) -> Problem:
-    return Problem(
-        "no word",
-        place,
-        "numbers without a word",
-        expected="a word, then its numbers",
-        fix="remove the row, or read with repair",
-        repair="the row is left out",
-    )
+def _bad_row(kind: str, place: str, found: str, expected: str, fix: str) -> Problem:
+    return Problem(kind, place, found, expected, fix, repair="the row is left out")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from nershift.data.problems import Problem, Problems
 from nershift.errors import DataError
-from nershift.text.vector_file import VectorFile, parse_rows, write_rows
+from nershift.text.vector_file import VectorFile, parse_rows
 from nershift.text.word_cache import Rule, lookup_forms
 
 RULES: tuple[Rule, ...] = ("exact", "lower", "digits")
@@ -132,12 +132,17 @@ def read_vectors(
         blocks.append(matrix)
         chunk.clear()
 
-    wanted = _wanted(keep)
+    wanted = keep
+    if wanted is not None and not callable(wanted):
+        wanted = {form for word in wanted for form, _ in lookup_forms(word)}.__contains__
     for line, word, numbers in file.rows(problems, limit):
         if wanted is not None and not wanted(word):
             continue
         if word in seen:
-            problems.add(_repeated(file, line, word, seen[word]))
+            found = f"the word '{word}' already has a vector in line {seen[word]}"
+            fix = "remove one of the two rows, or read with repair"
+            place = f"{file.path}:{line}"
+            problems.add(Problem("repeated word", place, found, "one row per word", fix, repair="the first row counts"))
             continue
         seen[word] = line
         chunk.append((line, word, numbers))
@@ -148,54 +153,3 @@ def read_vectors(
     if not words and keep is None:
         raise DataError("no usable row", place=str(path), expected="a word and its numbers on each line")
     return Vectors(words, np.concatenate(blocks))
-
-
-def prune(path: str | Path, words: Iterable[str], out: str | Path, problems: Problems | None = None) -> Coverage:
-    """Write the rows of a vector file that these words use: for them nothing changes.
-
-    Rows are copied as text after a first line ``rows columns``. An ``out`` ending in ``.gz`` is gzipped.
-
-    Args:
-        path: the vector file.
-        words: the words of all corpora that will be used; a ``Counter`` of them also gives token shares.
-        out: the file to write.
-        problems: as for :func:`read_vectors`.
-
-    Returns:
-        The coverage of the words, which is the same for both files.
-    """
-    counts = words if isinstance(words, Mapping) else Counter(words)
-    problems = Problems() if problems is None else problems
-    known = read_vectors(path, counts.keys(), problems=problems)
-    used = {known.words[i] for i in map(known.find, counts) if i is not None}
-    if not used:
-        raise DataError(
-            f"the file has a vector for none of the {len(counts)} words",
-            place=str(path),
-            fix="check that it is of the same language and script as the corpora",
-        )
-    file = VectorFile.open(path)
-    quiet = Problems(repair=True)  # all were reported by the first reading
-    rows: dict[str, bytes] = {}
-    for _, word, numbers in file.rows(quiet, None):
-        if word in used:
-            rows.setdefault(word, numbers)
-    write_rows(out, file.dim, rows.items())
-    return known.coverage(counts)
-
-
-def _wanted(keep: Callable[[str], bool] | Collection[str] | None) -> Callable[[str], bool] | None:
-    if keep is None or callable(keep):
-        return keep
-    return {form for word in keep for form, _ in lookup_forms(word)}.__contains__
-
-
-def _repeated(file: VectorFile, line: int, word: str, first: int) -> Problem:
-    return Problem(
-        "repeated word",
-        f"{file.path}:{line}",
-        f"the word '{word}' already has a vector in line {first}",
-        expected="one row per word",
-        fix="remove one of the two rows, or read with repair",
-        repair="the first row counts",
-    )
