@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from experiments import charts as more_charts
+from experiments.ranks import Ranking, rank_systems
 from experiments.scores import Shown, row_means
 from experiments.show import MEAN, View, published
-from nershift.evaluation.ranks import Ranking, rank_systems
 from nershift.reports import charts
 from nershift.reports.model import ComparisonRow, Curve
 
@@ -47,7 +48,7 @@ def charts_of(made: View) -> Iterator[Chart]:
         series = {row: [_mean(made.shown.get((row, c))) for c in columns] for row in rows}
         series = {row: values for row, values in series.items() if any(v is not None for v in values)}
         if series:
-            yield Chart(f"{scale} by type.", lambda: charts.bars(columns, series, scale))
+            yield Chart(f"{scale} by type.", lambda: more_charts.bars(columns, series, scale))
     elif len(columns) == 1:
         yield from _dots(
             made, {r: made.shown[r, columns[0]] for r in rows if (r, columns[0]) in made.shown}, columns[0]

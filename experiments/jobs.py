@@ -22,12 +22,13 @@ import torch
 import nershift
 from experiments.cells import Cell, Labels
 from experiments.error_analysis import pack_spans, summarise_errors
+from experiments.metaner.homogeneous import homogeneous_map
 from experiments.plan import Job
 from experiments.store import write_finished
 from nershift import run
 from nershift.config import TrainConfig, merge
 from nershift.dapt.stage import fingerprint
-from nershift.data.catalog import homogeneous_map, locate
+from nershift.data.catalog import locate
 from nershift.data.corpus import Corpus, subset
 from nershift.data.formats import read_corpus
 from nershift.data.raw import RawText

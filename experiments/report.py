@@ -9,17 +9,17 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from experiments import charts as more_charts
 from experiments.cells import Cell
 from experiments.figures import Chart, charts_of, ranking
 from experiments.papers import TABLES, TITLES, get_table
+from experiments.ranks import Ranking
 from experiments.report_calibration import calibration_table
 from experiments.report_errors import ColumnErrors, errors_of
 from experiments.show import View, as_markdown, view
 from experiments.store import ResultStore
 from experiments.table import Table
 from nershift.errors import MissingExtraError
-from nershift.evaluation.ranks import Ranking
-from nershift.reports import charts
 from nershift.reports import html as pages
 from nershift.reports.content import ReportTable as Cells
 from nershift.reports.content import example_lines
@@ -135,7 +135,7 @@ def _drawn(chart: Chart) -> str:
 
 def _ranks_chart(found: Ranking) -> Chart:
     what = "Mean rank over data sets. Systems whose bars overlap cannot be told apart."
-    return Chart(what, lambda: charts.critical_difference(found))
+    return Chart(what, lambda: more_charts.critical_difference(found))
 
 
 def ranks_told(found: Ranking) -> str:

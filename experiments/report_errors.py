@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments import charts as more_charts
 from experiments.cells import Cell
 from experiments.error_analysis import analysis
 from experiments.figures import Chart
@@ -19,7 +20,6 @@ from nershift.data.spans import Sentence
 from nershift.errors import NershiftError
 from nershift.evaluation.error_analysis import Example
 from nershift.evaluation.metrics import Counts
-from nershift.reports import charts
 from nershift.reports.content import ReportTable, percent
 
 TYPES = 12
@@ -91,7 +91,7 @@ def _by_type(systems: Mapping[str, Shown]) -> tuple[Chart, ...]:
         for name, mine in values.items()
     }
     what = f"F1 by type, mean over seeds; {'the most frequent types' if len(support) > TYPES else 'all types'}."
-    return (Chart(what, lambda: charts.bars(labels, series)),)
+    return (Chart(what, lambda: more_charts.bars(labels, series)),)
 
 
 def _confusions(ours: str, kept: Sequence[Mapping[str, Any]]) -> ReportTable | None:

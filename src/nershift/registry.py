@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 from nershift.errors import ConfigError, nearest
 
 T = TypeVar("T")
+P = TypeVar("P")
 
 
 class Registry(Mapping[str, T], Generic[T]):
@@ -25,6 +26,7 @@ class Registry(Mapping[str, T], Generic[T]):
         what: what one entry is called in messages, such as ``encoder``.
         group: the entry point group of other packages.
         homes: packages whose modules are imported to find the built-in parts.
+        attribute: of a part, which is set to its name.
 
     Example:
         >>> colours = Registry[int]("colour", "example.colours")
@@ -34,17 +36,22 @@ class Registry(Mapping[str, T], Generic[T]):
         (True, ['red'])
     """
 
-    def __init__(self, what: str, group: str, *homes: str) -> None:
-        self.what, self.group, self.homes = what, group, homes
+    def __init__(self, what: str, group: str, *homes: str, attribute: str = "") -> None:
+        self.what, self.group, self.homes, self.attribute = what, group, homes, attribute
         self._parts: dict[str, T] = {}
         self._aliases: dict[str, str] = {}
         self._complete = False
 
-    def register(self, name: str, *aliases: str) -> Callable[[T], T]:
-        """Decorate a part to make it known under ``name``; it is found under each of ``aliases`` too."""
+    def register(self, name: str, *aliases: str) -> Callable[[P], P]:
+        """Decorate a part to make it known under ``name``; it is found under each of ``aliases`` too.
 
-        def keep(part: T) -> T:
-            self._parts[name] = part
+        A class learns its name: as ``attribute`` of the registry says, where it has one.
+        """
+
+        def keep(part: P) -> P:
+            if self.attribute:
+                setattr(part, self.attribute, name)
+            self._parts[name] = part  # type: ignore[assignment]
             self._aliases |= dict.fromkeys(aliases, name)
             return part
 

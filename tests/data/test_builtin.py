@@ -12,8 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from nershift.data.builtin import BUILTIN_DOMAINS, NOISE, SIZES, Noise, _sentence, _spoil, builtin_corpus
-from nershift.data.builtin_names import MAKERS, Names, well_known
-from nershift.data.builtin_words import FORMS, PARTS
+from nershift.data.builtin_names import FORMS, MAKERS, PARTS, Names, well_known
 from nershift.data.corpus import Corpus
 from nershift.data.spans import Sentence
 from nershift.errors import SetupError

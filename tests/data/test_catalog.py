@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from nershift.data.catalog import catalog, differences, entry, homogeneous_map, locate
+from experiments.metaner.homogeneous import homogeneous_map
+from nershift.data.catalog import catalog, differences, entry, locate
 from nershift.data.formats import read_corpus
 from nershift.errors import ConfigError, DataError
 

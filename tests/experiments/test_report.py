@@ -15,6 +15,7 @@ from experiments.cells import Cell
 from experiments.error_analysis import summarise_errors
 from experiments.figures import amounts, charts_of, ranking
 from experiments.papers import TABLES, get_table
+from experiments.ranks import rank_systems
 from experiments.report import _notes, as_html, as_markdown_page, gather, write
 from experiments.report_calibration import calibration_table
 from experiments.show import view
@@ -23,7 +24,6 @@ from nershift.data.builtin import builtin_corpus
 from nershift.data.formats import write_corpus
 from nershift.data.spans import Sentence
 from nershift.errors import ConfigError
-from nershift.evaluation.ranks import rank_systems
 
 SHOWN = (
     "metaner-table3",

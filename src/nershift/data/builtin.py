@@ -13,8 +13,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from nershift.data.builtin_names import Names, well_known
-from nershift.data.builtin_words import FORMS
+from nershift.data.builtin_names import FORMS, Names, well_known
 from nershift.data.corpus import Corpus
 from nershift.data.spans import Sentence, Span
 from nershift.errors import SetupError, nearest

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from importlib.resources import files
 
-from nershift.data.builtin_words import PARTS
+import yaml
 
+_WORDS = yaml.safe_load(files("nershift.data").joinpath("builtin.yaml").read_text("utf-8"))
+PARTS: dict[str, tuple[str, ...]] = {key: tuple(words.split()) for key, words in _WORDS["parts"].items()}
+FORMS: dict[str, tuple[str, ...]] = {domain: tuple(forms) for domain, forms in _WORDS["forms"].items()}
 KNOWN_SHARE = 0.3  # of the names; the others are new
 KNOWN_SIZE = 60  # names of a kind that all domains know
 

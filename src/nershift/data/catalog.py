@@ -147,32 +147,3 @@ def differences(corpus: Corpus) -> list[str]:
     if wanted.counts and corpus.types != tuple(sorted(wanted.types)):
         differing.append(f"types: {', '.join(corpus.types)}; expected: {', '.join(sorted(wanted.types))}")
     return differing
-
-
-@cache
-def _homogeneous() -> dict[str, str]:
-    return {row["type"]: row["mapped"] for row in _table("homogeneous.tsv")}
-
-
-def homogeneous_map(name: str) -> dict[str, str]:
-    """Types of a corpus → PER, ORG, LOC, MISC or ``O``, for methods that need one label space in all domains.
-
-    Example:
-        >>> homogeneous_map("wnut2017")["corporation"]
-        'ORG'
-
-    Raises:
-        ConfigError: the corpus has types without a counterpart in the shared label space.
-    """
-    table = _homogeneous()
-    types = entry(name).types
-    missing = [t for t in types if t not in table]
-    if missing or not types:
-        usable = [n for n, e in catalog().items() if e.types and all(t in table for t in e.types)]
-        raise ConfigError(
-            f"'{name}' cannot share a label space of PER, ORG, LOC and MISC: no counterpart for"
-            f" {', '.join(missing) or 'unlabelled text'}",
-            expected=f"one of: {', '.join(usable)}",
-            fix="use a method for differing label spaces, or give your own label map",
-        )
-    return {t: table[t] for t in types}

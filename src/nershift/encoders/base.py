@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -21,27 +21,10 @@ from nershift.data.spans import Sentence
 from nershift.registry import Registry
 from nershift.text.word_cache import Rounding, WordCache
 
-ENCODERS = Registry["type[Encoder]"]("encoder", "nershift.encoders", "nershift.encoders", "nershift.methods")
-_Class = TypeVar("_Class", bound="type[Encoder]")
-
-
-def register(name: str, *aliases: str) -> Callable[[_Class], _Class]:
-    """Make an encoder known under ``name``, which is also what its saved models say.
-
-    Example:
-        >>> @register("mine")
-        ... class Mine(Encoder):
-        ...     "Found as `encoder.kind: mine`."
-        >>> ENCODERS["mine"] is Mine, Mine.kind
-        (True, 'mine')
-    """
-
-    def keep(cls: _Class) -> _Class:
-        cls.kind = name
-        ENCODERS.register(name, *aliases)(cls)
-        return cls
-
-    return keep
+ENCODERS = Registry["type[Encoder]"](
+    "encoder", "nershift.encoders", "nershift.encoders", "nershift.methods", attribute="kind"
+)
+register = ENCODERS.register
 
 
 @dataclass(frozen=True)

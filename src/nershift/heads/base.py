@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -17,28 +17,9 @@ from nershift.data.labels import LabelMapping, LabelSpace
 from nershift.data.spans import Sentence, Span
 from nershift.registry import Registry
 
-HEADS = Registry["type[Head]"]("head", "nershift.heads", "nershift.heads", "nershift.methods")
-_Class = TypeVar("_Class", bound="type[Head]")
+HEADS = Registry["type[Head]"]("head", "nershift.heads", "nershift.heads", "nershift.methods", attribute="kind")
+register = HEADS.register
 Targets = NDArray[Any]  # of one sentence; the first axis are its tokens
-
-
-def register(name: str, *aliases: str) -> Callable[[_Class], _Class]:
-    """Make a head known under ``name``, which is also what its saved models say.
-
-    Example:
-        >>> @register("mine")
-        ... class Mine(Head):
-        ...     "Found as `head.kind: mine`."
-        >>> HEADS["mine"] is Mine, Mine.kind
-        (True, 'mine')
-    """
-
-    def keep(cls: _Class) -> _Class:
-        cls.kind = name
-        HEADS.register(name, *aliases)(cls)
-        return cls
-
-    return keep
 
 
 @dataclass(frozen=True)

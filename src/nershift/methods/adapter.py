@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from nershift.data.spans import Sentence
 from nershift.errors import CheckpointError, ConfigError
@@ -15,21 +15,12 @@ from nershift.model import TaggingModel
 from nershift.registry import Registry
 from nershift.storage import write_text
 
-ADAPTERS = Registry["type[SentenceAdapter]"]("sentence adapter", "nershift.adapters", "nershift.methods")
-_Class = TypeVar("_Class", bound="type[SentenceAdapter]")
+ADAPTERS = Registry["type[SentenceAdapter]"](
+    "sentence adapter", "nershift.adapters", "nershift.methods", attribute="kind"
+)
+register = ADAPTERS.register
 _FILE = "support.json"
 _FIRST_KIND = "metacross"  # the only kind there was when files did not name theirs
-
-
-def register(name: str) -> Callable[[_Class], _Class]:
-    """Make an adapter known under ``name``, which is also what its saved files say."""
-
-    def keep(cls: _Class) -> _Class:
-        cls.kind = name
-        ADAPTERS.register(name)(cls)
-        return cls
-
-    return keep
 
 
 @dataclass(frozen=True)

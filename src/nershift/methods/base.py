@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from nershift.config import Config, TrainConfig, build
 from nershift.data.corpus import Corpus
@@ -22,27 +22,8 @@ from nershift.training.seeding import seed_torch
 from nershift.training.stage import MixedStage, TrainingStage
 
 TARGET = "target"  # the key of the target's head
-METHODS = Registry["type[Method]"]("method", "nershift.methods", "nershift.methods")
-_Class = TypeVar("_Class", bound="type[Method]")
-
-
-def register(name: str, *aliases: str) -> Callable[[_Class], _Class]:
-    """Make a method known under ``name``; papers' own names for it may be aliases.
-
-    Example:
-        >>> @register("mine")
-        ... class Mine(Method):
-        ...     "Found as `--method mine`."
-        >>> METHODS["mine"] is Mine, Mine.name
-        (True, 'mine')
-    """
-
-    def keep(cls: _Class) -> _Class:
-        cls.name = name
-        METHODS.register(name, *aliases)(cls)
-        return cls
-
-    return keep
+METHODS = Registry["type[Method]"]("method", "nershift.methods", "nershift.methods", attribute="name")
+register = METHODS.register
 
 
 @dataclass(frozen=True)

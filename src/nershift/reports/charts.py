@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nershift.evaluation.calibration import Reliability
-from nershift.evaluation.ranks import Ranking
-from nershift.reports.drawing import COLOURS, GREY, HATCHES, INK, grid, line, panels
+from nershift.reports.drawing import COLOURS, GREY, HATCHES, grid, line, panels
 from nershift.reports.model import ComparisonRow, Curve
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def dots(rows: Sequence[ComparisonRow], published: Mapping[str, float] | None = 
         xs, ys = zip(*shown, strict=True)
         ax.plot(xs, ys, "x", color=COLOURS[1], markersize=6, markeredgewidth=1.5, label="paper")
         figure.legend(loc="outside upper center", ncols=2, fontsize=8)
-    _names(ax, [row.name for row in rows])
+    name_rows(ax, [row.name for row in rows])
     ax.set_xlabel("F1")
     grid(ax, axis="x")
     return figure
@@ -63,40 +62,6 @@ def curves(groups: Mapping[str, Sequence[Curve]], axes: tuple[str, str]) -> Figu
     figure.legend(
         handles.values(), handles, loc="outside upper center", ncols=2, fontsize=8, handlelength=3.2
     )  # fmt: skip
-    return figure
-
-
-def bars(names: Sequence[str], series: Mapping[str, Sequence[float | None]], scale: str = "F1") -> Figure:
-    """Groups of bars: one group per name, one bar per series."""
-    height, many = 0.8 / max(1, len(series)), len(names)
-    figure, (ax,) = panels(0.7 + 0.17 * many * max(2, len(series)) + 0.17 * -(-len(series) // 2))
-    for i, (label, values) in enumerate(series.items()):
-        hatch, colour = HATCHES[i % len(HATCHES)], COLOURS[i % len(COLOURS)]
-        ax.barh(
-            [n - 0.4 + (i + 0.5) * height for n in range(many)],
-            [100 * v if v is not None else 0.0 for v in values],
-            0.9 * height, label=label, edgecolor=colour, hatch=hatch, linewidth=0.7,
-            facecolor="none" if hatch else colour + "80",
-        )  # fmt: skip
-    _names(ax, names)
-    ax.set_xlabel(scale)
-    grid(ax, axis="x")
-    figure.legend(loc="outside upper center", ncols=2, fontsize=8, handlelength=2.2)
-    return figure
-
-
-def critical_difference(ranking: Ranking) -> Figure:
-    """Mean ranks; two systems whose bars overlap do not differ significantly."""
-    figure, (ax,) = panels(0.75 + 0.27 * len(ranking.names))
-    half = ranking.difference / 2
-    for i, rank in enumerate(ranking.ranks):
-        ax.plot([rank - half, rank + half], [i, i], color=COLOURS[0], alpha=0.45, linewidth=5)
-        ax.plot([rank], [i], "o", color=INK, markersize=4.5)
-    best = ranking.ranks[0] + half
-    ax.axvline(best, color=GREY, linestyle=":", linewidth=1)
-    _names(ax, ranking.names)
-    ax.set_xlabel("mean rank (1 is best)")
-    grid(ax, axis="x")
     return figure
 
 
@@ -135,7 +100,7 @@ def _spread(ax: Axes, curve: Curve, colour: str) -> None:
         ax.plot([x, x], [low, high], color=colour, linewidth=1)
 
 
-def _names(ax: Axes, names: Sequence[str]) -> None:
+def name_rows(ax: Axes, names: Sequence[str]) -> None:
     ax.set_yticks(range(len(names)), list(names))
     ax.set_ylim(len(names) - 0.5, -0.5)
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from experiments.ranks import Ranking, critical_difference, rank_systems
 from nershift.errors import DataError
-from nershift.evaluation.ranks import Ranking, critical_difference, rank_systems
 
 
 @pytest.mark.parametrize("seed", range(6))
