@@ -22,7 +22,7 @@ def add_copy(store: Store, model: Path, **told: object) -> str:
     for path in model.iterdir():
         if path.is_file():
             shutil.copy(path, folder)
-    store.add(Version.now(name, ("person",), "target_only", parent=store.current, **told), LABELS)
+    store.add(Version(name, ("person",), "target_only", parent=store.current, **told), LABELS)
     return name
 
 
@@ -60,7 +60,7 @@ def test_a_broken_tagger_never_becomes_a_version(small_model: Path, tmp_path: Pa
     folder = store.new_folder("v2")
     (folder / "model.json").write_text("{}")
     with pytest.raises(CheckpointError):
-        store.add(Version.now("v2", (), ""), ())
+        store.add(Version("v2", (), ""), ())
     assert not (tmp_path / "v2").exists()
     assert store.current == "v1"
     store.close()

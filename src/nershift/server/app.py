@@ -28,7 +28,9 @@ from nershift.server.security import Guard
 from nershift.server.service import Service
 
 log = logging.getLogger(__name__)
+_EXPECTED = "see /docs for what is expected"
 STATIC = FilePath(__file__).parent / "static"
+_ZIP = "application/zip"
 _MEDIA = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 VersionPath = Annotated[str, Path(pattern=schemas.VERSION)]
 JobPath = Annotated[str, Path(pattern=schemas.JOB)]
@@ -88,9 +90,8 @@ def _add_tagging(app: FastAPI, service: Service) -> None:
     @app.post("/tag", response_model=schemas.TagAnswer, responses=_refusals(404, 422, 429))
     async def tag(body: schemas.TagRequest) -> Response:
         """Entities of texts or tokenised sentences, with offsets and confidences."""
-        texts, tokens = _parts(body)
-        made = await service.tag(texts, tokens, body.model, body.min_confidence)
-        return Response(made, media_type="application/json")
+        content = await service.tag(*_parts(body), body.model, body.min_confidence)
+        return Response(content, media_type="application/json")
 
     @app.post("/suggest", responses=_refusals(422, 429))
     async def suggest(body: schemas.SuggestRequest) -> schemas.SuggestAnswer:
@@ -116,18 +117,14 @@ def _add_versions(app: FastAPI, service: Service) -> None:
     @app.get(
         "/models/{name}/folder",
         response_class=FileResponse,
-        responses={**_refusals(404, 422), 200: {"content": {"application/zip": {}}}},
+        responses={**_refusals(404, 422), 200: {"content": {_ZIP: {}}}},
     )
     async def folder(name: VersionPath) -> FileResponse:
         """The tagger as a zip of its folder, for ``Tagger.load``."""
         version = service.store.find(name).name
-        made = await run_in_threadpool(zip_folder, service.store.path(version), version)
-        return FileResponse(
-            made,
-            media_type="application/zip",
-            filename=f"nershift-{version}.zip",
-            background=BackgroundTask(made.unlink, missing_ok=True),
-        )
+        path = await run_in_threadpool(zip_folder, service.store.path(version), version)
+        remove = BackgroundTask(path.unlink, missing_ok=True)
+        return FileResponse(path, media_type=_ZIP, filename=f"nershift-{version}.zip", background=remove)
 
 
 def _add_adaptation(app: FastAPI, service: Service) -> None:
@@ -151,14 +148,10 @@ def _add_adaptation(app: FastAPI, service: Service) -> None:
     async def formats() -> schemas.FormatsAnswer:
         return schemas.FormatsAnswer(formats=writable())
 
-    @app.post(
-        "/export",
-        response_class=Response,
-        responses={
-            **_refusals(422),
-            200: {"content": {t: {} for t in ("text/plain", "application/zip", "application/octet-stream")}},
-        },
-    )
+    files = ("text/plain", _ZIP, "application/octet-stream")
+    answers = {**_refusals(422), 200: {"content": {media: {} for media in files}}}
+
+    @app.post("/export", response_class=Response, responses=answers)
     async def export_labels(body: schemas.ExportRequest) -> Response:
         """Labelled sentences as a file; what needs several files comes as a zip."""
         content, media, name = await run_in_threadpool(export, _sentences(body.sentences), body.format)
@@ -166,10 +159,10 @@ def _add_adaptation(app: FastAPI, service: Service) -> None:
         return Response(content, media_type=media, headers=headers)
 
 
-def _sentences(given: list[schemas.LabelledSentence]) -> list[Sentence]:
+def _sentences(rows: list[schemas.LabelledSentence]) -> list[Sentence]:
     return [
         Sentence.of(s.tokens, [(e.start, e.end, e.label) for e in s.entities], place=f"sentence {number}")
-        for number, s in enumerate(given)
+        for number, s in enumerate(rows)
     ]
 
 
@@ -190,48 +183,42 @@ def _add_page(app: FastAPI) -> None:
 
 
 def _page_file(name: str) -> Response:
-    """A file of the page, by a name that is looked up among those there are."""
-    for path in STATIC.iterdir():
-        if path.name == name and path.suffix in _MEDIA:
-            headers = {"cache-control": "no-cache"}
-            return FileResponse(path, media_type=_MEDIA[path.suffix], headers=headers)
-    raise HTTPException(404)
+    """A file of the page. The name is looked up in a listing and never becomes part of a path."""
+    path = {path.name: path for path in STATIC.iterdir() if path.suffix in _MEDIA}.get(name)
+    if path is None:
+        raise HTTPException(404)
+    return FileResponse(path, media_type=_MEDIA[path.suffix], headers={"cache-control": "no-cache"})
 
 
 def _add_errors(app: FastAPI) -> None:
     """Every failure has the same body."""
 
-    def told(refusal: Refusal) -> JSONResponse:
-        headers = {"retry-after": "1"} if refusal.status in (429, 503) else None
-        return JSONResponse(refusal.body(), refusal.status, headers)
-
     @app.exception_handler(Refusal)
     async def refused(_: Request, error: Refusal) -> JSONResponse:
-        return told(error)
+        return error.response()
 
     @app.exception_handler(NershiftError)
     async def unusable(_: Request, error: NershiftError) -> JSONResponse:
-        return told(Refusal.of(error))
+        return Refusal.of(error).response()
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        """The first thing that is wrong and where, without the input itself, which may be anything."""
+        """The first error and its place, without the input itself."""
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         message = f"{place}: {first['msg']}".encode("utf-8", "replace").decode()
-        return told(Refusal(422, "invalid", message, "see /docs for what is expected"))
+        return Refusal(422, "invalid", message, _EXPECTED).response()
 
     @app.exception_handler(HTTPException)
     async def missing(_: Request, error: HTTPException) -> JSONResponse:
-        if error.status_code == 400:  # what FastAPI says of a body in no known encoding
-            return told(Refusal(422, "invalid", "the body is not JSON in UTF-8", "see /docs for what is expected"))
-        fix = "see /docs for what there is"
-        refusal = Refusal(error.status_code, f"http_{error.status_code}", str(error.detail), fix)
-        made = told(refusal)
-        made.headers.update(error.headers or {})
-        return made
+        if error.status_code == 400:  # FastAPI's answer to a body in an unknown encoding
+            return Refusal(422, "invalid", "the body is not JSON in UTF-8", _EXPECTED).response()
+        status, fix = error.status_code, "see /docs for what there is"
+        response = Refusal(status, f"http_{status}", str(error.detail), fix).response()
+        response.headers.update(error.headers or {})
+        return response
 
     @app.exception_handler(Exception)
     async def broken(_: Request, error: Exception) -> JSONResponse:
         log.error("a request failed", exc_info=error)
-        return told(Refusal(500, "internal", "the server made a mistake", "see its log"))
+        return Refusal(500, "internal", "the server made a mistake", "see its log").response()

@@ -1,4 +1,4 @@
-"""Requests that come together are tagged together: a bounded queue and one thread that empties it."""
+"""Batches of concurrent requests: a bounded queue and one thread that empties it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from nershift.errors import NershiftError
@@ -23,7 +24,7 @@ TagBatch = Callable[[str, Sequence[Reading]], list[list[Tagged]]]  # version, re
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """One request: what to read with which version, and what to make of the result."""
+    """One request: its texts, the version to tag them with, and what to do with the result."""
 
     version: str
     read: Callable[[], list[Reading]]
@@ -37,9 +38,8 @@ class Work:
 class Batcher:
     """Takes requests from the event loop and hands batches to ``tag`` in a thread of its own.
 
-    Nothing waits for company: while one batch is computed the next one gathers, so a lone request is answered at
-    once and batches grow with the load. A batch that fails is tried again request by request, so that one bad
-    request harms no other.
+    Requests gather while the previous batch is computed, so a lone request is answered at once and batches grow with
+    the load. If a batch fails, its requests are retried one by one, so that one bad request does not fail the others.
     """
 
     def __init__(self, tag: TagBatch, limits: Limits, observe: Callable[[int], None] = lambda n: None) -> None:
@@ -61,10 +61,10 @@ class Batcher:
         finish: Callable[[list[Reading], list[list[Tagged]]], Any],
         characters: int,
     ) -> Any:
-        """What ``finish`` makes of the tagged readings.
+        """The result of ``finish`` on the tagged readings.
 
         Raises:
-            Refusal: the queue is full (429), time is up or the server stops (503).
+            Refusal: the queue is full (429), the time limit is reached or the server stops (503).
         """
         limits, loop = self.limits, asyncio.get_running_loop()
         deadline = time.monotonic() + limits.seconds
@@ -81,7 +81,7 @@ class Batcher:
         timer = loop.call_later(limits.seconds, _settle, [(work.done, too_slow(limits.seconds))])
         try:
             return await work.done
-        except (Refusal, asyncio.CancelledError):  # nobody waits any more: make room
+        except (Refusal, asyncio.CancelledError):  # nobody is waiting any more: make room
             self._forget(work)
             raise
         finally:
@@ -109,7 +109,7 @@ class Batcher:
                 self._run(version, [w for w in live if w.version == version])
 
     def _next(self) -> list[Work]:
-        """The next requests that fit a batch, at least one; none when the server stops."""
+        """The next requests that fit in a batch, at least one; none once the server stops."""
         batch: list[Work] = []
         characters = 0
         with self._change:
@@ -126,34 +126,30 @@ class Batcher:
     def _run(self, version: str, works: list[Work]) -> None:
         try:
             read = [w.read() for w in works]
-            flat = self._tag(version, [r for readings in read for r in readings])
-            tagged, at = [], 0
-            for readings in read:
-                tagged.append(flat[at : at + len(readings)])
-                at += len(readings)
-            results = [w.finish(r, t) for w, r, t in zip(works, read, tagged, strict=True)]
+            tagged = iter(self._tag(version, [r for readings in read for r in readings]))
+            results = [w.finish(r, list(islice(tagged, len(r)))) for w, r in zip(works, read, strict=True)]
         except Exception as error:
             if len(works) > 1:
                 for work in works:
                     self._run(version, [work])
                 return
-            _deliver([(works[0], _told(error))])
+            _deliver([(works[0], _refusal(error))])
             return
         self._observe(len(works))
         _deliver(list(zip(works, results, strict=True)))
 
 
 def _deliver(results: Sequence[tuple[Work, Any]]) -> None:
-    """Hand results, or exceptions, back to the event loops they are awaited in: one call a loop and batch."""
+    """Hand results, or exceptions, back to the event loops they are awaited in: one call per loop."""
     for loop in {work.loop for work, _ in results}:
         mine = [(work.done, result) for work, result in results if work.loop is loop]
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed: nobody is waiting
             loop.call_soon_threadsafe(_settle, mine)
 
 
 def _settle(results: Sequence[tuple[asyncio.Future[Any], Any]]) -> None:
     for future, result in results:
-        if future.done():  # time was up, or the client has gone
+        if future.done():  # timed out, or the client disconnected
             continue
         if isinstance(result, Exception):
             future.set_exception(result)
@@ -161,7 +157,7 @@ def _settle(results: Sequence[tuple[asyncio.Future[Any], Any]]) -> None:
             future.set_result(result)
 
 
-def _told(error: Exception) -> Exception:
+def _refusal(error: Exception) -> Refusal:
     if isinstance(error, Refusal):
         return error
     if isinstance(error, NershiftError):

@@ -1,4 +1,4 @@
-"""Files to take away: labels in any format that can be written, and the folder of a version."""
+"""Downloads: labels in any format that can be written, and the folder of a version."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ _ZIP = "application/zip"
 
 
 def export(sentences: Sequence[Sentence], format: str) -> tuple[bytes, str, str]:
-    """Labelled sentences in a format: the bytes, their media type and a file name.
-
-    What a format writes as several files comes as a zip of them.
-    """
+    """Labelled sentences in a format: content, media type and file name; several files come as a zip."""
     if format not in writable():
         raise Refusal(422, "format", "this format cannot be written", f"choose one of: {', '.join(writable())}")
     suffixes = FORMATS[format].suffixes

@@ -1,9 +1,7 @@
-"""What every request passes first: who asks, how much, and afterwards how long it took."""
+"""What every request passes first: a check of the sender, a limit on the body, and a timer."""
 
 from __future__ import annotations
 
-import json
-import logging
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -15,7 +13,6 @@ from nershift.server.metrics import Metrics
 from nershift.server.refusals import Refusal, too_slow
 from nershift.server.security import PAGE_POLICY, Guard
 
-log = logging.getLogger(__name__)
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -56,7 +53,7 @@ class Gate:
             body = await self._body(headers, receive)
             await self.app(scope, _replay(body, receive), sending)
         except Refusal as refusal:
-            await answer(sending, refusal)
+            await refusal.response()(scope, receive, sending)
         finally:
             self.metrics.answered(_route(scope), status, time.perf_counter() - began)
 
@@ -85,29 +82,14 @@ class Gate:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    given = False
+    messages = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> MutableMapping[str, Any]:
-        nonlocal given
-        if given:
-            return await receive()  # to notice that the client has gone
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
+        return messages.pop() if messages else await receive()  # later calls notice a client that disconnects
 
     return replay
 
 
-async def answer(send: Send, refusal: Refusal) -> None:
-    body = json.dumps(refusal.body()).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if refusal.status in (429, 503):
-        headers.append((b"retry-after", b"1"))
-    if refusal.status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
 def _route(scope: Scope) -> str:
-    """The pattern of the route: as many values as there are routes, whatever paths are asked for."""
+    """The pattern of the route, not the path: one metric per route, however many paths are requested."""
     return str(getattr(scope.get("route"), "path", "other"))

@@ -43,20 +43,13 @@ class Job:
     ended: float | None = None
 
     def describe(self) -> dict[str, Any]:
-        return {
-            "job": self.name,
-            "state": self.state,
-            "progress": self.progress,
-            "message": self.message,
-            "version": self.version,
-            "f1": self.f1,
-            "seconds": round((self.ended or time.monotonic()) - self.began, 1),
-        }
+        shown = {name: getattr(self, name) for name in ("state", "progress", "message", "version", "f1")}
+        return {"job": self.name, **shown, "seconds": round((self.ended or time.monotonic()) - self.began, 1)}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What an adaptation is to make: a version with a name, from labels."""
+    """The version that an adaptation will create, and the labels it learns from."""
 
     name: str
     parent: str
@@ -65,8 +58,8 @@ class Plan:
     cross_validate: bool
 
     def version(self, types: Sequence[str], method: str) -> Version:
-        more = {"parent": self.parent, "note": self.note, "sentences": len(self.labels)}
-        return Version.now(self.name, types, method, **more)
+        count = len(self.labels)
+        return Version(self.name, tuple(types), method, parent=self.parent, note=self.note, sentences=count)
 
 
 class Jobs:
@@ -76,7 +69,7 @@ class Jobs:
     ones, so that versions do not drift with the number of adaptations.
 
     Args:
-        ended: is told the last state of each job.
+        ended: called with the final state of each job.
         command: the process to start, up to the name of its job file.
     """
 
@@ -113,9 +106,8 @@ class Jobs:
             if clearing_up or any(job.state not in _FINAL for job in self._jobs.values()):
                 raise Refusal(429, "busy", "an adaptation is under way", "wait for it, or cancel it")
             if len(self.store) >= self.limits.versions:
-                raise Refusal(
-                    409, "full", f"{len(self.store)} versions are kept already", "start with an empty --store"
-                )
+                message = f"{len(self.store)} versions are kept already"
+                raise Refusal(409, "full", message, "start with an empty --store")
             parent = self.store.current
             labels = merged(self.store.labels(parent), sentences)
             if not any(s.spans for s in labels):
@@ -130,7 +122,7 @@ class Jobs:
         return job
 
     def _thread_lives(self) -> bool:
-        """Is the thread of the last job, which may have been cancelled, still at work? It is given a moment."""
+        """Whether the thread of the last job still runs; a finished or cancelled job gets a moment to clean up."""
         thread, last = self._thread, next(reversed(self._jobs.values()), None)
         if thread is not None and last is not None and last.state in _FINAL:
             thread.join(timeout=2)
@@ -191,9 +183,9 @@ class Jobs:
                     self._end(job, "failed" if failure else "done", failure or f"{job.version} serves")
 
     def _launch(self, job: Job, plan: Plan, scratch: Path) -> subprocess.Popen[str] | None:
-        """The process, or None when the job was cancelled before."""
+        """The process; None if the job was cancelled first."""
         jsonl.write(scratch / "labels.jsonl", plan.labels)
-        told = {
+        settings = {
             "base": str(self.store.path(FIRST)),
             "labels": str(scratch / "labels.jsonl"),
             "scratch": str(scratch),
@@ -201,7 +193,7 @@ class Jobs:
             "seconds": self.limits.train_seconds,
             "cross_validate": plan.cross_validate,
         }
-        (scratch / "job.json").write_text(json.dumps(told), encoding="utf-8")
+        (scratch / "job.json").write_text(json.dumps(settings), encoding="utf-8")
         with self._lock, open(scratch / "errors.txt", "wb") as errors:
             if not self._open or job.state in _FINAL:
                 return None
@@ -212,13 +204,13 @@ class Jobs:
                 stderr=errors,
                 text=True,
                 encoding="utf-8",
-                start_new_session=True,  # Ctrl-C at the terminal is the server's to hear
+                start_new_session=True,  # so that Ctrl-C reaches the server alone
             )
             job.state, job.message = "training", "loading the model"
             return self._process
 
     def _hear(self, job: Job, plan: Plan, news: dict[str, Any]) -> None:
-        """Take in one line of the process: progress, a tagger that is ready, its F1, or why it failed."""
+        """Handle a message of the process: progress, a finished tagger, its F1, or an error."""
         with self._lock:
             if job.state in _FINAL:
                 return
@@ -243,14 +235,12 @@ def _why(job: Job, code: int, scratch: Path) -> str:
     return f"the adaptation ended with code {code}; see the log of the server"
 
 
-def merged(before: Sequence[Sentence], given: Sequence[Sentence]) -> list[Sentence]:
-    """All labelled sentences; one that was labelled again counts as it is now.
+def merged(before: Sequence[Sentence], new: Sequence[Sentence]) -> list[Sentence]:
+    """All labelled sentences; new labels replace earlier ones of the same sentence.
 
     Example:
         >>> old = [Sentence.of(["Rome"], [(0, 1, "PER")]), Sentence.of(["Ada"], [(0, 1, "PER")])]
         >>> [s.spans[0].label for s in merged(old, [Sentence.of(["Rome"], [(0, 1, "LOC")])])]
         ['LOC', 'PER']
     """
-    by_tokens = {s.tokens: s for s in before}
-    by_tokens |= {s.tokens: s for s in given}
-    return list(by_tokens.values())
+    return list({s.tokens: s for s in (*before, *new)}.values())

@@ -1,4 +1,4 @@
-"""Learning from a few corrected sentences: types are added to a head, then all weights are trained a little."""
+"""Learning from a few corrected sentences: new types are added to the head, then all weights are fine-tuned."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def learn(base: Path, sentences: Sequence[Sentence], scratch: Path, seconds: flo
     Args:
         base: folder of a tagger or of a pretrained model; it is only read.
         sentences: labelled with all their entities.
-        scratch: a folder for what training writes on its way.
-        seconds: training is cut short to take about this long.
-        tell: is called now and then.
+        scratch: a folder for training's temporary files.
+        seconds: about how long training may take.
+        tell: called with the progress.
     """
     scratch.mkdir(parents=True, exist_ok=True)
     model, meta = load_model(base)
@@ -55,7 +55,7 @@ def learn(base: Path, sentences: Sequence[Sentence], scratch: Path, seconds: flo
     config = _settings(model, sentences, seconds)
     sampler = BatchSampler(model, TARGET, sentences, config.batch_size, SEED)
     stage = TrainingStage("train", model, config, {TARGET: sampler}, SEED)
-    with Processes("cpu") as processes, _Told(scratch, config.max_steps, tell) as logger:
+    with Processes("cpu") as processes, _ProgressLogger(scratch, config.max_steps, tell) as logger:
         Loop(stage, scratch / "state", processes, logger).run()
     meta.pop("calibration", None)
     return Tagger(model, {**meta, "seed": SEED, "labelled": len(sentences)})
@@ -97,7 +97,7 @@ def _nearest_head(model: TaggingModel, types: set[str]) -> Head | None:
 
 
 def _settings(model: TaggingModel, sentences: Sequence[Sentence], seconds: float) -> TrainConfig:
-    """Enough steps for this many sentences, and no more than fit the time: a few are timed to know."""
+    """Enough steps for this many sentences, but no more than fit in the time; three steps are timed to estimate it."""
     config = _PRETRAINED if model.encoder.pretrained else _PLAIN
     least, most = _STEPS[model.encoder.pretrained]
     per_epoch = -(-len(sentences) // config.batch_size)
@@ -114,8 +114,8 @@ def _settings(model: TaggingModel, sentences: Sequence[Sentence], seconds: float
     return replace(config, epochs=-(-steps // per_epoch), max_steps=steps)
 
 
-class _Told(TrainLogger):
-    """A logger that says how far training has come."""
+class _ProgressLogger(TrainLogger):
+    """A logger that reports how far training has come."""
 
     def __init__(self, folder: Path, total: int, tell: Tell) -> None:
         super().__init__(folder, quiet=True)
@@ -129,29 +129,26 @@ class _Told(TrainLogger):
 def cross_validate(
     base: Path, sentences: Sequence[Sentence], scratch: Path, seconds: float, tell: Tell
 ) -> dict[str, float | int] | None:
-    """Mean and standard deviation of F1 over folds; None where fewer than two folds could be told apart.
+    """Mean and standard deviation of F1 over folds; None if fewer than two folds can be scored.
 
-    Folds are made alike in their types. A fold without any entity says nothing and is left out.
+    Folds are stratified by entity type. A fold without entities is omitted.
     """
-    found = []
+    scores = []
     parts = folds(sentences, FOLDS)
     for number, held in enumerate(parts):
         train = [s for i, s in enumerate(sentences) if i not in held]
         test = [sentences[i] for i in sorted(held)]
 
-        def told(share: float, message: str, number: int = number) -> None:
+        def report(share: float, message: str, number: int = number) -> None:
             tell((number + share) / len(parts), f"fold {number + 1} of {len(parts)}")
 
         if train and any(s.spans for s in test):
-            tagger = learn(base, train, scratch / f"fold-{number}", seconds, told)
-            found.append(score(test, tagger.tag_sentences(test)).f1)
-    if len(found) < 2:
+            tagger = learn(base, train, scratch / f"fold-{number}", seconds, report)
+            scores.append(score(test, tagger.tag_sentences(test)).f1)
+    if len(scores) < 2:
         return None
-    return {
-        "mean": round(statistics.mean(found), 4),
-        "sd": round(statistics.stdev(found), 4),
-        "folds": len(found),
-    }
+    mean, sd = statistics.mean(scores), statistics.stdev(scores)
+    return {"mean": round(mean, 4), "sd": round(sd, 4), "folds": len(scores)}
 
 
 def folds(sentences: Sequence[Sentence], number: int) -> list[set[int]]:

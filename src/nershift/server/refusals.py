@@ -1,8 +1,8 @@
-"""What the server says when it does not do what it was asked."""
+"""Answers to requests that the server turns down."""
 
 from __future__ import annotations
 
-from typing import Any
+from starlette.responses import JSONResponse
 
 from nershift.errors import NershiftError
 
@@ -22,8 +22,10 @@ class Refusal(Exception):
             message += f" (expected: {error.expected})"
         return cls(422, "unusable", message, error.fix)
 
-    def body(self) -> dict[str, Any]:
-        return {"error": {"code": self.code, "message": self.message, "fix": self.fix}}
+    def response(self) -> JSONResponse:
+        headers = {429: {"retry-after": "1"}, 503: {"retry-after": "1"}, 401: {"www-authenticate": "Bearer"}}
+        body = {"error": {"code": self.code, "message": self.message, "fix": self.fix}}
+        return JSONResponse(body, self.status, headers.get(self.status))
 
 
 def too_busy(waiting: int) -> Refusal:

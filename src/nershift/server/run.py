@@ -14,25 +14,25 @@ from nershift.server.service import Service
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that is bound before a model is loaded, so that a wrong address is told at once.
+    """A socket that is bound before a model is loaded, so that a wrong address is reported at once.
 
     It says that it is TCP, which asyncio looks for before it turns off Nagle's algorithm; without that the second
     packet of an answer waits some 40 ms for the first one's acknowledgement.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((host, port))
-        made.listen(2048)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(2048)
     except OSError as error:
-        made.close()
+        listening.close()
         raise ConfigError(
             f"cannot listen there ({error.strerror or error})",
             place=f"{host}:{port}",
             fix="choose another --port (0: any free one) or --host",
         ) from None
-    return made
+    return listening
 
 
 def run(service: Service, guard: Guard, listening: socket.socket, quiet: bool = False) -> None:
@@ -47,7 +47,7 @@ def run(service: Service, guard: Guard, listening: socket.socket, quiet: bool = 
         server_header=False,
         proxy_headers=False,
     )
-    # What is there now stays: left to itself, collecting it again and again stops everyone for a tenth of a second.
+    # Without this, every full collection walks the model and stalls all requests for a tenth of a second.
     gc.collect()
     gc.freeze()
     uvicorn.Server(config).run(sockets=[listening])

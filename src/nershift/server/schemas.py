@@ -6,22 +6,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag
 
-from nershift.server.limits import (
-    MOST_CHARACTERS,
-    MOST_LABELLED,
-    MOST_LETTERS,
-    MOST_SPANS,
-    MOST_TEXTS,
-    MOST_TOKENS,
-)
+from nershift.server import limits
 
 VERSION = r"^v[1-9][0-9]{0,5}$"
 JOB = r"^j[0-9a-f]{8}$"
 VersionName = Annotated[str, StringConstraints(pattern=VERSION)]
 # A bound on the length also makes sure that a string is Unicode text, without half a surrogate pair.
-Text = Annotated[str, StringConstraints(max_length=MOST_CHARACTERS)]
-Token = Annotated[str, StringConstraints(min_length=1, max_length=MOST_LETTERS)]
-Tokens = Annotated[list[Token], Field(max_length=MOST_TOKENS)]
+Text = Annotated[str, StringConstraints(max_length=limits.MOST_CHARACTERS)]
+Token = Annotated[str, StringConstraints(min_length=1, max_length=limits.MOST_LETTERS)]
+Tokens = Annotated[list[Token], Field(max_length=limits.MOST_TOKENS)]
 # No white space, and not the tag for "no entity"; the rest of a type's name is up to people.
 Label = Annotated[str, StringConstraints(pattern=r"^([^\sO]|\S{2,})$", max_length=60)]
 Confidence = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
@@ -34,13 +27,13 @@ class _Request(BaseModel):
 class Texts(_Request):
     """Running text; the server finds sentences and tokens."""
 
-    texts: list[Text] = Field(max_length=MOST_TEXTS)
+    texts: list[Text] = Field(max_length=limits.MOST_TEXTS)
 
 
 class TokenLists(_Request):
     """Sentences that are tokens already."""
 
-    tokens: list[Tokens] = Field(max_length=MOST_TEXTS)
+    tokens: list[Tokens] = Field(max_length=limits.MOST_TEXTS)
 
 
 class TagTexts(Texts):
@@ -63,26 +56,26 @@ SuggestRequest = Annotated[Annotated[Texts, Tag("texts")] | Annotated[TokenLists
 
 
 class LabelledSpan(_Request):
-    start: int = Field(ge=0, le=MOST_TOKENS)
-    end: int = Field(ge=1, le=MOST_TOKENS)
+    start: int = Field(ge=0, le=limits.MOST_TOKENS)
+    end: int = Field(ge=1, le=limits.MOST_TOKENS)
     label: Label
 
 
 class LabelledSentence(_Request):
     """All entities of the sentence: a token in none of them is learned as part of none."""
 
-    tokens: Annotated[list[Token], Field(min_length=1, max_length=MOST_TOKENS)]
-    entities: list[LabelledSpan] = Field(default=[], max_length=MOST_SPANS)
+    tokens: Annotated[list[Token], Field(min_length=1, max_length=limits.MOST_TOKENS)]
+    entities: list[LabelledSpan] = Field(default=[], max_length=limits.MOST_SPANS)
 
 
 class AdaptRequest(_Request):
-    sentences: list[LabelledSentence] = Field(min_length=1, max_length=MOST_LABELLED)
+    sentences: list[LabelledSentence] = Field(min_length=1, max_length=limits.MOST_LABELLED)
     note: str = Field(default="", max_length=500)
     cross_validate: bool = True
 
 
 class ExportRequest(_Request):
-    sentences: list[LabelledSentence] = Field(min_length=1, max_length=MOST_LABELLED)
+    sentences: list[LabelledSentence] = Field(min_length=1, max_length=limits.MOST_LABELLED)
     format: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]{1,20}$")]
 
 

@@ -52,23 +52,15 @@ class Guard:
         if self.token is None:
             host = _host_name(headers.get(b"host", b"").decode("latin-1"))
             if not (is_loopback(host) or host in self.hosts):
-                raise Refusal(
-                    403,
-                    "host",
-                    "this server answers on this machine only",
-                    "use http://127.0.0.1 and its port",
-                )
+                message = "this server answers on this machine only"
+                raise Refusal(403, "host", message, "use http://127.0.0.1 and its port")
             return
         if path in OPEN or path.startswith("/static/"):
             return
-        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
-        if scheme.lower() != b"bearer" or not secrets.compare_digest(given.strip(), self.token.encode()):
-            raise Refusal(
-                401,
-                "token",
-                "a token is needed",
-                "send 'Authorization: Bearer TOKEN' with the token that the server printed",
-            )
+        scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() != b"bearer" or not secrets.compare_digest(token.strip(), self.token.encode()):
+            fix = "send 'Authorization: Bearer TOKEN' with the token that the server printed"
+            raise Refusal(401, "token", "a token is needed", fix)
 
 
 def _host_name(header: str) -> str:

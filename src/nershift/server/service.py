@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +25,14 @@ class Service:
 
     Args:
         model: the folder of a run, or of a pre-training.
-        store: where versions are kept; by default beside the model.
-        threads: of one tagging batch; 0 chooses one for recurrent taggers, which gain nothing from more.
+        store: folder of the versions; by default beside the model: ``runs/clinic`` → ``runs/clinic.versions``.
+        threads: per tagging batch; 0 means one for recurrent taggers, which gain nothing from more.
     """
 
-    def __init__(
-        self,
-        model: Path,
-        store: Path | None = None,
-        limits: Limits | None = None,
-        threads: int = 0,
-    ) -> None:
+    def __init__(self, model: Path, store: Path | None = None, limits: Limits | None = None, threads: int = 0) -> None:
         self.limits = limits or Limits()
-        self.store = Store(store or default_store(model), model, self.limits.loaded)
+        model = model.resolve()
+        self.store = Store(store or model.with_name(model.name + ".versions"), model, self.limits.loaded)
         tagger = self.store.tagger(self.store.current)
         torch.set_num_threads(threads or (threads_for(tagger.model) if tagger else 1))
         self.metrics = Metrics()
@@ -50,13 +46,9 @@ class Service:
         self.store.close()
 
     def _tag(self, version: str, readings: Sequence[Reading]) -> list[list[Tagged]]:
-        """Sentences of all readings in one batch, dealt out again."""
-        flat = tag(self.store.tagger(version), [s for r in readings for s in r.sentences])
-        out, at = [], 0
-        for reading in readings:
-            out.append(flat[at : at + len(reading.sentences)])
-            at += len(reading.sentences)
-        return out
+        """Tag the sentences of all readings in one batch; a list for each reading."""
+        tagged = iter(tag(self.store.tagger(version), [s for r in readings for s in r.sentences]))
+        return [list(islice(tagged, len(r.sentences))) for r in readings]
 
     async def tag(
         self,
@@ -72,8 +64,8 @@ class Service:
             results = [answer(r, t, min_confidence) for r, t in zip(readings, tagged, strict=True)]
             return json.dumps({"model": name, "results": results}, ensure_ascii=False).encode()
 
-        made: bytes = await self._submit(name, texts, tokens, finish)
-        return made
+        content: bytes = await self._submit(name, texts, tokens, finish)
+        return content
 
     async def suggest(self, texts: list[str] | None, tokens: list[list[str]] | None) -> dict[str, Any]:
         """Sentences by uncertainty, the least certain first; they are numbered through all texts."""
@@ -83,8 +75,8 @@ class Service:
             order = sorted(range(len(scores)), key=lambda i: -scores[i])
             return {"order": order, "scores": scores}
 
-        made: dict[str, Any] = await self._submit(self.store.current, texts, tokens, finish)
-        return made
+        ranking: dict[str, Any] = await self._submit(self.store.current, texts, tokens, finish)
+        return ranking
 
     async def _submit(self, version: str, texts: list[str] | None, tokens: list[list[str]] | None, finish: Any) -> Any:
         if texts is not None:
@@ -92,12 +84,8 @@ class Service:
         else:
             size = sum(len(token) + 1 for row in tokens or () for token in row)
         if size > self.limits.characters:
-            raise Refusal(
-                422,
-                "too_long",
-                f"{size} characters in one request, at most {self.limits.characters} are allowed",
-                "send fewer texts at once",
-            )
+            message = f"{size} characters in one request, at most {self.limits.characters} are allowed"
+            raise Refusal(422, "too_long", message, "send fewer texts at once")
 
         def read() -> list[Reading]:
             if texts is not None:
@@ -105,9 +93,3 @@ class Service:
             return [Reading.of_tokens(row) for row in tokens or ()]
 
         return await self.batcher.submit(version, read, finish, size)
-
-
-def default_store(model: Path) -> Path:
-    """Beside the model: ``runs/clinic`` → ``runs/clinic.versions``."""
-    model = model.resolve()
-    return model.with_name(model.name + ".versions")

@@ -1,4 +1,4 @@
-"""The folder of one version: a tagger, what is told of it, and the labels it has learned from."""
+"""The folder of one version: a tagger, its description, and the labels it has learned from."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -25,37 +25,29 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class Version:
-    """What is told of a version; ``sentences`` counts the labelled sentences it has learned from here."""
+    """The description of a version; ``sentences`` counts the labelled sentences it has learned from."""
 
     name: str
     labels: tuple[str, ...]
     method: str
-    created: str
+    created: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds"))
     parent: str | None = None
     note: str = ""
     sentences: int = 0
     origin: str = ""  # of the first version: a hash of the model it was copied from
 
-    @classmethod
-    def now(cls, name: str, labels: Sequence[str], method: str, **more: Any) -> Version:
-        created = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        return cls(name, tuple(labels), method, created, **more)
-
 
 def find_versions(folder: Path) -> Iterator[Version]:
-    """All complete versions in a folder, oldest first; what is damaged stops the server before it starts."""
+    """All complete versions in a folder, oldest first; a damaged one keeps the server from starting."""
     names = [p.name for p in folder.iterdir() if _NAME.fullmatch(p.name) and p.is_dir()]
     for name in sorted(names, key=lambda n: int(n[1:])):
         path = folder / name / INFO_FILE
         try:
-            told = json.loads(path.read_text(encoding="utf-8"))
-            version = Version(**{**told, "labels": tuple(told["labels"])})
+            entry = json.loads(path.read_text(encoding="utf-8"))
+            version = Version(**{**entry, "labels": tuple(entry["labels"])})
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(
-                f"not the description of a version ({error})",
-                place=str(path),
-                fix=f"restore it, or move {folder / name} away",
-            ) from None
+            found, fix = f"not the description of a version ({error})", f"restore it, or move {folder / name} away"
+            raise CheckpointError(found, place=str(path), fix=fix) from None
         if version.name != name:
             raise CheckpointError(f"describes '{version.name}'", place=str(path), expected=f"'{name}'")
         yield version
@@ -71,22 +63,22 @@ def open_tagger(folder: Path) -> Tagger | None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A small JSON object, empty where there is none or it cannot be read."""
+    """A small JSON object; empty if the file is missing or unreadable."""
     with suppress(OSError, ValueError):
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(found, dict):
-            return found
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(content, dict):
+            return content
     return {}
 
 
 def digest(model: Path) -> str:
     """A hash of a model's description and weights."""
-    made = hashlib.sha256()
+    hashed = hashlib.sha256()
     for name in ("model.json", "model.safetensors"):
         try:
             with open(model / name, "rb") as file:
                 while chunk := file.read(_CHUNK):
-                    made.update(chunk)
+                    hashed.update(chunk)
         except OSError:
             raise CheckpointError(
                 f"has no {name}",
@@ -94,35 +86,29 @@ def digest(model: Path) -> str:
                 expected="the folder of a finished run or of a pre-training",
                 fix="nershift transfer … --out DIR, then nershift serve --model DIR",
             ) from None
-    return made.hexdigest()
+    return hashed.hexdigest()
 
 
 class FolderLock:
-    """One server a folder: a second one is refused. The system lets go of the lock when a process dies."""
+    """One server per folder: a second one is refused. The system releases the lock when a process dies."""
 
     def __init__(self, folder: Path) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
-            raise CheckpointError(
-                f"cannot be written ({error.strerror})",
-                place=str(folder),
-                fix="name another folder with --store",
-            ) from None
+            found, fix = f"cannot be written ({error.strerror})", "name another folder with --store"
+            raise CheckpointError(found, place=str(folder), fix=fix) from None
         try:
             import fcntl
-        except ImportError:  # not on this system: two servers on one folder are the operator's to avoid
+        except ImportError:  # not on this system: the operator has to avoid a second server
             return
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self._file)
-            raise CheckpointError(
-                "another server uses this folder",
-                place=str(folder),
-                fix="stop it, or name another with --store",
-            ) from None
+            fix = "stop it, or name another with --store"
+            raise CheckpointError("another server uses this folder", place=str(folder), fix=fix) from None
 
     def release(self) -> None:
         with suppress(OSError):

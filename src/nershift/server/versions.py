@@ -75,7 +75,7 @@ class Store:
         save_model(folder, loaded, meta)
         tagger = open_tagger(folder)
         labels = tagger.types if tagger else ()
-        self.add(Version.now(FIRST, labels, str(meta.get("method", "")), origin=origin), ())
+        self.add(Version(FIRST, tuple(labels), str(meta.get("method", "")), origin=origin), ())
 
     def close(self) -> None:
         self._held.release()
@@ -91,10 +91,10 @@ class Store:
         Raises:
             Refusal: there is none.
         """
-        found = self._versions.get(self.current if name is None else name)
-        if found is None:
+        version = self._versions.get(self.current if name is None else name)
+        if version is None:
             raise Refusal(404, "unknown", "there is no such version", "GET /models lists them")
-        return found
+        return version
 
     def path(self, name: str) -> Path:
         return self.folder / self.find(name).name
@@ -105,12 +105,8 @@ class Store:
         return jsonl.read(path, Problems()) if path.exists() else []
 
     def describe(self) -> dict[str, Any]:
-        rows = []
-        for version in list(self._versions.values()):
-            row = asdict(version) | {"labels": list(version.labels), "f1": self._f1.get(version.name)}
-            del row["origin"]
-            rows.append(row)
-        return {"current": self.current, "versions": rows}
+        rows = [asdict(v) | {"labels": list(v.labels), "f1": self._f1.get(v.name)} for v in [*self._versions.values()]]
+        return {"current": self.current, "versions": [{k: row[k] for k in row if k != "origin"} for row in rows]}
 
     def tagger(self, name: str) -> Tagger | None:
         """The tagger of a version, from memory if it was used lately; None where it has only been pretrained."""
@@ -130,7 +126,7 @@ class Store:
     def choose(self, name: str) -> None:
         """Let a version serve from now on, also after a restart."""
         version = self.find(name)
-        self.tagger(version.name)  # what cannot be loaded must not become current
+        self.tagger(version.name)  # fails here, before a broken version becomes current
         write_text(self.folder / "current.json", json.dumps({"name": version.name}))
         self.current = version.name
 
@@ -138,15 +134,15 @@ class Store:
         return f"v{max((int(name[1:]) for name in self._versions), default=0) + 1}"
 
     def new_folder(self, name: str) -> Path:
-        """An empty folder to write a version into before :meth:`add`; what a crash leaves there is swept."""
+        """An empty folder to write a version into before :meth:`add`; leftovers of a crash are removed."""
         folder = self.folder / f".{name}.tmp"
         folder.mkdir()
         return folder
 
     def add(self, version: Version, labels: Sequence[Sentence]) -> None:
-        """Take in what was written into the new folder of a version; it is complete from here on, for good."""
+        """Move the new folder of a finished version into place; from then on it never changes."""
         folder = self.folder / f".{version.name}.tmp"
-        open_tagger(folder)  # what cannot be read never becomes a version
+        open_tagger(folder)  # fails here, before a broken folder becomes a version
         if labels:
             jsonl.write(folder / LABELS_FILE, labels)
         write_text(folder / INFO_FILE, json.dumps(asdict(version), ensure_ascii=False))

@@ -1,7 +1,7 @@
-"""The process that adapts: ``python -m nershift.server.work JOB.json``, one JSON line a piece of news.
+"""The process that adapts: ``python -m nershift.server.work JOB.json``, one JSON line per message.
 
-It is a process of its own so that training slows no answer, a crash in it harms nothing, and it can be stopped
-at any moment. It ends by itself when its standard input closes, that is, when the server is gone.
+It is a separate process so that training does not slow down answers, a crash in it does no harm, and it can be
+stopped at any moment. It ends when its standard input closes, that is, when the server is gone.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from nershift.errors import NershiftError
 
 def main(job_file: Path) -> int:
     news = sys.stdout
-    sys.stdout = sys.stderr  # whatever a library prints is no news
+    sys.stdout = sys.stderr  # what a library prints is not a message
     threading.Thread(target=_end_with_server, daemon=True).start()
-    _be_nice()
+    if hasattr(os, "nice"):
+        os.nice(5)  # answers come first
     job = json.loads(job_file.read_text(encoding="utf-8"))
 
     def say(state: str = "", progress: float = 0.0, message: str = "", **more: Any) -> None:
@@ -55,12 +56,6 @@ def _adapt(job: dict[str, Any], say: Callable[..., None]) -> None:
 def _end_with_server() -> None:
     sys.stdin.read()
     os._exit(3)
-
-
-def _be_nice() -> None:
-    """Answers come first: training takes what time they leave."""
-    if hasattr(os, "nice"):
-        os.nice(5)
 
 
 if __name__ == "__main__":
