@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -107,8 +108,8 @@ class Request:
     ratio: float | None = None
     start: Path | None = None  # a folder to start from
 
-    def build_method(self) -> Method:
-        """The method on its data; a set-up that cannot work is refused here."""
+    @cached_property
+    def setup(self) -> Setup:
         target, types = self.target, tuple[str, ...]()
         if target is not None:
             labelled = [s for name in ("train", "dev") for s in target.splits.get(name, ())]
@@ -116,21 +117,25 @@ class Request:
             if self.ratio is not None or (self.shots is not None and (self.shots or "train" in target.splits)):
                 few = subset(target.train, shots=self.shots, ratio=self.ratio, seed=self.config.seed)
                 target = target.with_splits(train=few)
-        cls = METHODS[self.method]
-        options: Any = build(cls.Options, self.config.options, "config.options")
+        options: Any = build(METHODS[self.method].Options, self.config.options, "config.options")
         started = self.start is not None
-        method = cls(Setup(self.config, options, target, types, tuple(self.sources), dict(self.raw), started))
+        return Setup(self.config, options, target, types, tuple(self.sources), dict(self.raw), started)
+
+    def build_method(self) -> Method:
+        """The method on its data; a set-up that cannot work is refused here."""
+        method = METHODS[self.method](self.setup)
         method.check()
         return method
 
-    def data(self, setup: Setup) -> dict[str, Any]:
-        """Names and digests of everything the run reads."""
-        data: dict[str, Any] = {"sources": {c.name: c.digest()[:16] for c in setup.sources}}
-        if setup.target is not None:
-            data |= {"target": setup.target.name, "target_digest": setup.target.digest()[:16]}
-        start = None if self.start is None else str(self.start)
+    def identity(self) -> dict[str, Any]:
+        """Everything that decides the result: written as config.yaml, and compared before resuming."""
+        target, start = self.setup.target, None if self.start is None else str(self.start)
+        data: dict[str, Any] = {"sources": {c.name: c.digest()[:16] for c in self.sources}}
+        if target is not None:
+            data |= {"target": target.name, "target_digest": target.digest()[:16]}
         data |= {"shots": self.shots, "ratio": self.ratio, "start": start}
-        return data | {"raw": {name: _raw_digest(rows)[:16] for name, rows in setup.raw.items()}}
+        data["raw"] = {name: _raw_digest(rows)[:16] for name, rows in self.raw.items()}
+        return to_dict(self.config) | {"data": data}
 
 
 def _raw_digest(rows: Sequence[Sentence]) -> str:
@@ -155,7 +160,7 @@ def transfer(
 ) -> Run:
     """Train a tagger for ``target`` with ``method`` and write a run folder; resumes an interrupted one.
 
-    The parameters are many because this is the whole public interface of a run; inside, they travel as one value.
+    It has many parameters because it is the public interface of a run; inside, they travel as one value.
 
     Args:
         sources: labelled corpora of other domains.
@@ -164,7 +169,7 @@ def transfer(
         start: a folder written by :func:`pretrain`, which replaces the method's own pre-training, or a finished run,
             whose labels the report then mentions.
         config: settings over the method's preset, nested as in ``config.yaml``.
-        overwrite: throw away what an earlier run left in ``out``.
+        overwrite: delete what an earlier run left in ``out``.
         report: also write the report (``report.html``, ``report.md``, ``report.json``).
 
     Example:
@@ -182,28 +187,30 @@ def transfer(
     begin = None if start is None else Path(start)
     request = Request(method, settings, sources, target, raw or {}, shots, ratio, begin)
     chosen = request.build_method()
-    data = request.data(chosen.setup)
+    identity = request.identity()
     with Processes(settings.device) as processes:
-        folder = open_folder(Path(out), to_dict(settings) | {"data": data}, overwrite, processes)
+        folder = open_folder(Path(out), identity, overwrite, processes)
         if not (folder / "metrics.json").exists():
-            facts, tagger = _transfer(request, chosen, folder, processes, quiet)
+            began = time.monotonic()
+            tagger, stages = _train_tagger(request, chosen, folder, processes, quiet)
             if processes.main:
-                write_results(folder, tagger, chosen, {"data": data} | facts)
+                facts = {"data": identity["data"]} | _facts(request, chosen, tagger.model, stages)
+                write_results(folder, tagger, chosen, facts | {"seconds": time.monotonic() - began})
         if processes.main:
             finish_folder(folder, report)
         processes.wait()
     return Run.open(folder)
 
 
-def _transfer(
+def _train_tagger(
     request: Request, method: Method, folder: Path, processes: Processes, quiet: bool
-) -> tuple[dict[str, Any], Tagger]:
-    """Train a tagger; what ``metrics.json`` says beside its scores comes with it.
+) -> tuple[Tagger, dict[str, Any]]:
+    """The trained tagger, and the result of each stage.
 
     The hooks of a method are called in this order, and none relies on another having been called: ``pretrain``,
-    ``train``, ``save_artifacts``, ``finish``, ``adapter``, ``run_notes``, ``measures``.
+    ``train``, ``save_artifacts``, ``finish``, ``adapter``; then, for the results, ``run_notes`` and ``measures``.
     """
-    began, config = time.monotonic(), request.config
+    config = request.config
     with TrainLogger(folder, quiet=quiet, tensorboard=config.tensorboard, main=processes.main) as logger:
         training = _Training(method, folder, processes, logger)
         if request.start is None:
@@ -217,8 +224,7 @@ def _transfer(
         method.save_artifacts(model, folder)
     model = method.finish(model)
     adapter = method.adapter(model, None if request.start is None else load_adapter(request.start))
-    facts = _facts(request, method, model, training.results)
-    return facts | {"seconds": time.monotonic() - began}, Tagger(model, adapter=adapter)
+    return Tagger(model, adapter=adapter), training.results
 
 
 def _facts(request: Request, method: Method, model: TaggingModel, stages: Mapping[str, Any]) -> dict[str, Any]:
@@ -309,9 +315,8 @@ def pretrain(
     _check_sources(sources)
     request = Request(method, settings, sources, raw=raw or {})
     chosen = request.build_method()
-    identity = to_dict(settings) | {"data": request.data(chosen.setup)}
     with Processes(settings.device) as processes:
-        folder = open_folder(Path(out), identity, overwrite, processes)
+        folder = open_folder(Path(out), request.identity(), overwrite, processes)
         if not (folder / "model.json").exists():
             _pretrain(chosen, folder, processes, quiet)
         processes.wait()
@@ -395,11 +400,7 @@ class _Training:
 
     def _train(self, stage: TrainingStage) -> Progress:
         progress = self._loop(stage).run()
-        result: dict[str, Any] = {
-            "steps": progress.step,
-            "best_step": progress.best_step,
-            "dev_f1": progress.best,
-        }
+        result = {"steps": progress.step, "best_step": progress.best_step, "dev_f1": progress.best}
         for monitor in stage.monitors:  # the best of all epochs: chosen by looking at it
             result[monitor] = max(entry[monitor] for entry in self.logger.entries() if entry["phase"] == stage.name)
         self.results[stage.name] = result
