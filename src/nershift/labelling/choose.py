@@ -1,4 +1,4 @@
-"""Which unlabelled sentences to label next: those the tagger is least sure of, and no two that are much alike."""
+"""Which unlabelled sentences to label next: uncertain ones that differ from each other."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def choose(
 ) -> Choice:
     """Choose ``count`` sentences of ``pool`` to label, one after the other, by uncertainty × distance^diversity.
 
-    Doubt is :func:`~nershift.labelling.uncertainty.uncertainties`; distance is
-    that between mean encoder states, to the nearest sentence that is labelled or was chosen before. The same tagger
-    and pool give the same choice. Of the pool only a few thousand sentences are in memory at once.
+    Uncertainty is :func:`~nershift.labelling.uncertainty.uncertainties`; distance is between mean encoder states, to
+    the nearest sentence that is labelled or already chosen. The same tagger and pool give the same choice. Only a few
+    thousand sentences of the pool are in memory at once.
 
     Args:
         pool: sentences; labels they may have are ignored.
@@ -68,12 +68,9 @@ def choose(
     Raises:
         SetupError: the pool has fewer than ``count`` different sentences that are not labelled yet.
     """
-    if diversity < 0 or count < 1:
-        raise ConfigError(
-            f"found {diversity:g}" if diversity < 0 else f"found {count}",
-            place="--diversity" if diversity < 0 else "--count",
-            expected="0 or more" if diversity < 0 else "1 or more",
-        )
+    for place, value, least in (("--diversity", diversity, 0), ("--count", count, 1)):
+        if value < least:
+            raise ConfigError(f"found {value:g}", place=place, expected=f"{least} or more")
     positions, uncertainty, left_out = _survey(tagger, pool, labelled, batch_size)
     if count > len(positions):
         raise SetupError(

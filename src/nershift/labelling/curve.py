@@ -75,10 +75,8 @@ class CurveStudy:
         }
 
     def _curve(self, curve: LearningCurve) -> dict[str, Any]:
-        points = [
-            {"sentences": n, **summary.to_dict(), "scores": [row[i] for row in curve.scores]}
-            for i, (n, summary) in enumerate(zip(curve.sizes, curve.summaries, strict=True))
-        ]
+        columns = zip(curve.sizes, curve.summaries, zip(*curve.scores, strict=True), strict=True)
+        points = [{"sentences": n, **summary.to_dict(), "scores": list(scores)} for n, summary, scores in columns]
         fit = curve.fit
         reach = [fit.reach(goal).to_dict() for goal in self.goals] if fit is not None else []
         fitted = fit.to_dict() if fit is not None else None
@@ -133,7 +131,8 @@ def measure(
             for run in grid.runs(cls, mine, seed):
                 done += 1
                 row.append(float(run.metrics[split]["f1"]))
-                log.info("%d of %d: %s, F1 %.2f", done, total, _told(cls, run, seed), 100 * row[-1])
+                amount = f"{run.metrics['labelled']} sentences" if cls.uses_target_labels else "no target labels"
+                log.info("%d of %d: %s, F1 %.2f", done, total, f"{cls.name}, {amount}, seed {seed}", 100 * row[-1])
             scores.append(tuple(row))
         curves.append(LearningCurve(cls.name, mine, tuple(scores)))
     best = max(s.mean for c in curves for s in c.summaries)
@@ -201,8 +200,8 @@ def default_sizes(available: int) -> tuple[int, ...]:
     return tuple(sorted(n for n in halves if n >= min(_SMALLEST, available)))
 
 
-def _sizes(given: Sequence[int], available: int) -> tuple[int, ...]:
-    sizes = tuple(sorted(set(given))) or default_sizes(available)
+def _sizes(requested: Sequence[int], available: int) -> tuple[int, ...]:
+    sizes = tuple(sorted(set(requested))) or default_sizes(available)
     if sizes[0] < 1 or sizes[-1] > available:
         raise SetupError(
             f"sizes from {sizes[0]} to {sizes[-1]} were asked of a train split of {available} sentences",
@@ -219,13 +218,10 @@ def _goals(best: float) -> tuple[float, ...]:
 
 
 def _check(methods: Sequence[str], target: Corpus, seeds: Sequence[int], goals: Sequence[float]) -> None:
-    for what, given in (("method", methods), ("seed", seeds)):
-        if not given or len(set(given)) < len(given):
-            raise ConfigError(
-                f"found {', '.join(map(str, given)) or 'nothing'}",
-                place=f"--{what}",
-                expected=f"at least one {what}, none twice",
-            )
+    for name, values in (("method", methods), ("seed", seeds)):
+        if not values or len(set(values)) < len(values):
+            found = f"found {', '.join(map(str, values)) or 'nothing'}"
+            raise ConfigError(found, place=f"--{name}", expected=f"at least one {name}, none twice")
     for goal in goals:
         if not 0 < goal < 1:
             hint = f"write {goal / 100:g} for {goal:g} points" if 1 < goal < 100 else ""
@@ -238,8 +234,3 @@ def _check(methods: Sequence[str], target: Corpus, seeds: Sequence[int], goals: 
             place="--target",
             fix="hold out part of train for dev (--hold-out 0.1), or name the file of the split",
         )
-
-
-def _told(cls: type[Method], run: Run, seed: int) -> str:
-    amount = f"{run.metrics['labelled']} sentences" if cls.uses_target_labels else "no target labels"
-    return f"{cls.name}, {amount}, seed {seed}"

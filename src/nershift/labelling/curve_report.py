@@ -39,10 +39,8 @@ def verdict(study: CurveStudy) -> str:
         if not ways:
             continue
         method, way = ways[0]
-        words = f"F1 {percent(goal)} needs {in_words(way)}"
-        parts.append(
-            f"{words} with {method}" if math.isfinite(way.sentences) else f"F1 {percent(goal)}: {in_words(way)}"
-        )
+        link, end = (" needs ", f" with {method}") if math.isfinite(way.sentences) else (": ", "")
+        parts.append(f"F1 {percent(goal)}{link}{in_words(way)}{end}")
     return "; ".join(parts) + "." if parts else "Too few sizes to fit a curve."
 
 

@@ -72,11 +72,9 @@ class Reach:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values; None stands for a number that does not exist."""
-        finite = {k: v if v is not None and math.isfinite(v) else None for k, v in self._numbers().items()}
+        numbers = {"sentences": self.sentences, "low": self.low, "high": self.high}
+        finite = {k: v if v is not None and math.isfinite(v) else None for k, v in numbers.items()}
         return {"f1": self.f1, "where": self.where, "share": self.share, **finite}
-
-    def _numbers(self) -> dict[str, float | None]:
-        return {"sentences": self.sentences, "low": self.low, "high": self.high}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nershift.data.spans import Sentence, Span
 from nershift.errors import ConfigError
-from nershift.tagger.entities import Entity, ReadsTexts, place_entities, split_texts
+from nershift.tagger.entities import ReadsTexts
 from nershift.tagger.tagger import Tagger
 
 
@@ -29,8 +29,8 @@ def vote(answers: Sequence[Sequence[Sentence]]) -> list[Sentence]:
         for sentence in same:
             for span in sentence.spans:
                 scores[span.start, span.end, span.label].append(1.0 if span.score is None else span.score)
-        kept = sorted(what for what, given in scores.items() if 2 * len(given) > len(same))
-        voted.append(same[0].with_spans(Span(*what, sum(scores[what]) / len(same)) for what in kept))
+        kept = sorted(span for span, votes in scores.items() if 2 * len(votes) > len(same))
+        voted.append(same[0].with_spans(Span(*span, sum(scores[span]) / len(same)) for span in kept))
     return voted
 
 
@@ -47,14 +47,17 @@ class Ensemble(ReadsTexts):
         if not taggers:
             raise ConfigError("an ensemble without taggers", expected="one or more")
         self.taggers = list(taggers)
-        first = self.taggers[0]
         for other in self.taggers[1:]:
-            if set(other.types) != set(first.types):
+            if set(other.types) != set(self.types):
                 raise ConfigError(
                     "taggers that vote must have the same entity types",
                     place=f"{other.folder or 'a tagger'}: {', '.join(other.types)}",
-                    expected=", ".join(first.types),
+                    expected=", ".join(self.types),
                 )
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        return self.taggers[0].types
 
     @classmethod
     def load(cls, folders: Sequence[str | Path], device: str = "cpu") -> Ensemble:
@@ -63,7 +66,3 @@ class Ensemble(ReadsTexts):
     def tag_sentences(self, sentences: Sequence[Sentence], batch_size: int = 128) -> list[Sentence]:
         """The same sentences with the spans that were voted for."""
         return vote([tagger.tag_sentences(sentences, batch_size) for tagger in self.taggers])
-
-    def tag_texts(self, texts: Sequence[str]) -> list[list[Entity]]:
-        parts, owner = split_texts(texts)
-        return place_entities(texts, self.tag_sentences(parts), owner)

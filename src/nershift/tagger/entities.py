@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, overload
 
 from nershift.data.spans import Sentence
@@ -29,21 +29,28 @@ class Entity:
     score: float
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "start": self.start,
-            "end": self.end,
-            "label": self.label,
-            "text": self.text,
-            "score": self.score,
-        }
+        return asdict(self)
 
 
 class ReadsTexts(ABC):
-    """A tagger whose :meth:`predict` takes a text or a list of them."""
+    """A tagger of sentences whose :meth:`predict` takes a text or a list of them."""
+
+    @property
+    @abstractmethod
+    def types(self) -> tuple[str, ...]:
+        """Entity types."""
 
     @abstractmethod
+    def tag_sentences(self, sentences: Sequence[Sentence], batch_size: int = 128) -> list[Sentence]:
+        """The same sentences with predicted spans in place of whatever spans they had."""
+
     def tag_texts(self, texts: Sequence[str]) -> list[list[Entity]]:
         """Entities of each text."""
+        parts, owner = split_texts(texts)
+        return place_entities(texts, self.tag_sentences(parts), owner)
+
+    def tag_tokens(self, rows: Iterable[Sequence[str]]) -> list[Sentence]:
+        return self.tag_sentences([Sentence.of(tokens) for tokens in rows])
 
     @overload
     def predict(self, text: str) -> list[Entity]: ...

@@ -94,7 +94,7 @@ def _files(folder: Path) -> tuple[list[Path], str]:
 
 
 class _Tag:
-    """Runs in a worker: adds entities, or what is wrong, to a table of lines or records."""
+    """Runs in a worker: adds entities, or an error message, to a table of lines or records."""
 
     def __init__(self, model: str, kind: str, min_confidence: float, adapt: bool) -> None:
         import torch
@@ -111,7 +111,11 @@ class _Tag:
             if not all(good):
                 place = table.column("path")[good.index(False)].as_py()
                 raise DataError("a record without a text", place=place, expected='a string column "text"')
-            return _with_column(table, "entities", pa.array(self._entities(texts), _entity_type()))
+            numbers, strings = pa.int64(), pa.string()
+            fields = {"start": numbers, "end": numbers, "label": strings, "text": strings, "score": pa.float64()}
+            column = pa.array(self._entities(texts), pa.list_(pa.struct(list(fields.items()))))
+            kept = [name for name in table.column_names if name != "entities"]
+            return table.select(kept).append_column("entities", column)
         records = [_record(line) for line in table.column("text").to_pylist()]
         entities = iter(self._entities([r["text"] for r in records if isinstance(r, dict)]))
         lines = [
@@ -137,18 +141,6 @@ def _record(line: str) -> dict[str, Any] | str | None:
     if not isinstance(record, dict) or not isinstance(record.get("text"), str):
         return "a record without a text"
     return record
-
-
-def _entity_type() -> Any:
-    import pyarrow as pa
-
-    fields = {"start": pa.int64(), "end": pa.int64(), "label": pa.string(), "text": pa.string(), "score": pa.float64()}
-    return pa.list_(pa.struct(list(fields.items())))
-
-
-def _with_column(table: Any, name: str, values: Any) -> Any:
-    kept = table.drop_columns([name]) if name in table.column_names else table
-    return kept.append_column(name, values)
 
 
 def _by_file(tables: Iterator[Any]) -> Iterator[tuple[Path, Iterator[Any]]]:

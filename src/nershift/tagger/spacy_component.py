@@ -8,10 +8,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from nershift.data.spans import Sentence
 from nershift.errors import CheckpointError, MissingExtraError
+from nershift.tagger.entities import ReadsTexts
 
 try:
     from spacy.language import Language
@@ -21,15 +22,6 @@ except ImportError:
     raise MissingExtraError("spacy", "spacy", "the spaCy component") from None
 
 _FOLDER = "tagger"
-
-
-class Tags(Protocol):
-    """What a component needs of a tagger, torch or ONNX."""
-
-    @property
-    def types(self) -> tuple[str, ...]: ...
-
-    def tag_sentences(self, sentences: Sequence[Sentence], batch_size: int = 128) -> list[Sentence]: ...
 
 
 @Language.factory(
@@ -65,12 +57,12 @@ class NershiftComponent:
     ) -> None:
         self.name, self.model, self.device = name, model, device
         self.batch_size, self.min_confidence = batch_size, min_confidence
-        self._tagger: Tags | None = None
+        self._tagger: ReadsTexts | None = None
         if not Span.has_extension("confidence"):
             Span.set_extension("confidence", default=None)
 
     @property
-    def tagger(self) -> Tags:
+    def tagger(self) -> ReadsTexts:
         if self._tagger is None:
             if not self.model:
                 raise CheckpointError(
@@ -134,14 +126,12 @@ class NershiftComponent:
 
 def _sentences(doc: Doc) -> Iterator[list[Any]]:
     """The tokens of each sentence, without white space."""
-    parts = doc.sents if doc.has_annotation("SENT_START") else [doc[:]]
-    for part in parts:
-        tokens = [token for token in part if not token.is_space]
-        if tokens:
+    for part in doc.sents if doc.has_annotation("SENT_START") else [doc[:]]:
+        if tokens := [token for token in part if not token.is_space]:
             yield tokens
 
 
-def _open(folder: Path, device: str) -> Tags:
+def _open(folder: Path, device: str) -> ReadsTexts:
     from nershift.tagger.onnx.tagger import OnnxTagger, is_exported
 
     if is_exported(folder):

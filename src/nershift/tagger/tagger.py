@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
@@ -95,9 +95,6 @@ class Tagger(ReadsTexts):
         parts, owner = split_texts(texts)
         tagged = self.adapt_sentences(parts) if adapt else self.tag_sentences(parts)
         return place_entities(texts, tagged, owner)
-
-    def tag_tokens(self, rows: Iterable[Sequence[str]]) -> list[Sentence]:
-        return self.tag_sentences([Sentence.of(tokens) for tokens in rows])
 
     def tag_sentences(self, sentences: Sequence[Sentence], batch_size: int = 128) -> list[Sentence]:
         """The same sentences with predicted spans in place of whatever spans they had."""

@@ -29,7 +29,7 @@ _ODD = ("Ωμέγα", "x" * 70, "\u200b", "1998", "#", "東", "京", "e\u0301tud
 
 @dataclass(frozen=True)
 class Check:
-    """What comparing with torch found: the largest difference of scores, its tolerance, and changed tags."""
+    """The result of the comparison with torch: differences of scores, and the share of changed tags."""
 
     sentences: int
     tokens: int
@@ -41,13 +41,11 @@ class Check:
         """What is beyond the tolerance, in words; empty if nothing is."""
         if int8:
             limit = TAGS if tolerance is None else tolerance
-            if self.tags_changed <= limit:
-                return ""
-            return f"{self.tags_changed:.1%} of {self.tokens} tags change, more than {limit:.1%}"
+            text = f"{self.tags_changed:.1%} of {self.tokens} tags change, more than {limit:.1%}"
+            return "" if self.tags_changed <= limit else text
         limit = (SCORES if tolerance is None else tolerance) * max(1.0, self.largest_score)
-        if self.largest_difference <= limit:
-            return ""
-        return f"scores differ from torch's by {self.largest_difference:.2g}, more than {limit:.2g}"
+        text = f"scores differ from torch's by {self.largest_difference:.2g}, more than {limit:.2g}"
+        return "" if self.largest_difference <= limit else text
 
 
 def export_onnx(
@@ -64,9 +62,9 @@ def export_onnx(
         tagger: with a recurrent or transformer encoder and a CRF, softmax or prototype head.
         out: the folder; it appears only when the check has passed.
         int8: round the weights of a transformer's matrix products.
-        tolerance: of the check; ``None``: :data:`SCORES`, and :data:`TAGS` with ``int8``.
-        sentences: real ones to check on; ``None``: built-in text of eight domains. A very long sentence and one
-            of odd words always go with them.
+        tolerance: of the check; by default :data:`SCORES`, with ``int8`` :data:`TAGS`.
+        sentences: to check on; by default built-in text of eight domains. A very long sentence and one of odd words
+            are always added.
 
     Raises:
         SetupError: for a part that has no ONNX form, or a result beyond the tolerance.
@@ -87,8 +85,8 @@ def export_onnx(
         described |= {"format": FORMAT, "precision": "int8" if int8 else "fp32"}
         described |= {"decoder": _describe_head(_head(tagger)), "meta": tagger.meta}
         _write_description(temporary, described)
-        made = OnnxTagger.load(temporary)
-        check = compare(tagger, made, [*(sentences or _builtin()), *_hard(sentences or _builtin())])
+        checked = sentences or _builtin()
+        check = compare(tagger, OnnxTagger.load(temporary), [*checked, *_hard(checked)])
         if excess := check.excess(int8, tolerance):
             raise SetupError(
                 f"the exported tagger is not the tagger: {excess}",
@@ -107,7 +105,7 @@ def _advice(check: Check, int8: bool) -> str:
 
 
 @torch.no_grad()
-def compare(tagger: Tagger, made: OnnxTagger, sentences: Sequence[Sentence]) -> Check:
+def compare(tagger: Tagger, exported: OnnxTagger, sentences: Sequence[Sentence]) -> Check:
     """Run both over the same batches; scores are compared before decoding, tags after it."""
     model, head = tagger.model, _head(tagger)
     difference = largest = 0.0
@@ -117,25 +115,23 @@ def compare(tagger: Tagger, made: OnnxTagger, sentences: Sequence[Sentence]) -> 
         batch = model.batch(tagger.key, [sentences[i] for i in part], [model.encoder.prepare(r) for r in rows])
         states = model.states(batch)
         ours, mask = head.project(states).float().cpu().numpy(), batch.mask.cpu().numpy()
-        theirs, their_mask = made.reader.scores(rows)
+        theirs, their_mask = exported.reader.scores(rows)
         assert np.array_equal(mask, their_mask)
         difference = max(difference, float(np.abs(ours - theirs)[mask].max()))
         # A prototype that no example has stands at a score far below all others.
         largest = max(largest, float(np.abs(ours)[mask & (np.abs(ours) < 1e8).all(-1)].max(initial=0.0)))
         tags = np.concatenate([np.array(row) for row in head.decode(states, batch.mask)])
-        changed += int((tags != made.head.tags(theirs, mask)[mask]).sum())
+        changed += int((tags != exported.head.tags(theirs, mask)[mask]).sum())
         tokens += len(tags)
     return Check(len(sentences), tokens, difference, largest, changed / max(1, tokens))
 
 
 def refuse_other_folder(folder: Path) -> None:
     """A folder may be written if it is new, empty or an earlier export."""
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        known = folder.is_dir() and (folder / DESCRIPTION).exists()
-        if not known:
-            raise CheckpointError(
-                "is not empty and holds no exported tagger", place=str(folder), fix="choose another --out"
-            )
+    usable = folder.is_dir() and ((folder / DESCRIPTION).exists() or not any(folder.iterdir()))
+    if folder.exists() and not usable:
+        found = "is not empty and holds no exported tagger"
+        raise CheckpointError(found, place=str(folder), fix="choose another --out")
 
 
 def _refuse(tagger: Tagger, int8: bool) -> None:

@@ -27,12 +27,10 @@ class ArrayHead:
         self.space = LabelSpace(tuple(description["types"]), description["scheme"])
         self.temperature = float(description["temperature"])
         legal = (self.space.legal_steps, self.space.legal_starts, self.space.legal_ends)
-        given: list[Any] = [np.float32(0)] * 3
-        if "transitions" in description:
-            given = [np.array(description[name], np.float32) for name in ("transitions", "starts", "ends")]
-        self.chain = [
-            np.where(np.array(may), scores, np.float32(BLOCKED)) for may, scores in zip(legal, given, strict=True)
-        ]
+        names, chained = ("transitions", "starts", "ends"), "transitions" in description
+        scores = [np.array(description[name] if chained else 0, np.float32) for name in names]
+        blocked = np.float32(BLOCKED)
+        self.chain = [np.where(np.array(may), score, blocked) for may, score in zip(legal, scores, strict=True)]
 
     def tags(self, emissions: Array, mask: Array) -> Array:
         """The best legal tag of each token, [B, L]; 0 under padding."""
@@ -42,13 +40,11 @@ class ArrayHead:
 
     def spans(self, emissions: Array, mask: Array) -> list[list[Span]]:
         """Entities of each sentence, each with its probability."""
-        found = [
-            self.space.decode(row[:length].tolist())
-            for row, length in zip(self.tags(emissions, mask), mask.sum(1).tolist(), strict=True)
-        ]
+        rows = zip(self.tags(emissions, mask), mask.sum(1).tolist(), strict=True)
+        spans = [self.space.decode(tags[:length].tolist()) for tags, length in rows]
         return [
-            [Span(s.start, s.end, s.label, c) for s, c in zip(mine, given, strict=True)]
-            for mine, given in zip(found, self._confidences(emissions, mask, found), strict=True)
+            [Span(s.start, s.end, s.label, c) for s, c in zip(row, confidences, strict=True)]
+            for row, confidences in zip(spans, self._confidences(emissions, mask, spans), strict=True)
         ]
 
     def _confidences(self, emissions: Array, mask: Array, spans: list[list[Span]]) -> list[list[float]]:

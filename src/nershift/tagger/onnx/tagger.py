@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nershift.data.spans import Sentence, by_length
 from nershift.errors import CheckpointError, MissingExtraError
-from nershift.tagger.entities import Entity, ReadsTexts, place_entities, split_texts
+from nershift.tagger.entities import ReadsTexts
 from nershift.tagger.onnx.head import ArrayHead
 from nershift.tagger.onnx.readers import READERS, Reader
 
@@ -41,18 +42,16 @@ class OnnxTagger(ReadsTexts):
         """Open a folder.
 
         Args:
-            folder: what the export wrote.
-            threads: that one call may use; 0: as many as there are cores.
+            folder: written by the export.
+            threads: per call; 0 for as many as there are cores.
             providers: of ONNX Runtime, best first.
         """
         place = Path(folder)
         description = _read(place / DESCRIPTION)
 
-        def open_graph(path: Path) -> Any:
-            return _session(path, threads, providers)
-
         try:
             reader_class: Any = READERS[description["kind"]]
+            open_graph = partial(_session, threads=threads, providers=providers)
             reader = reader_class(description["encoder"], place, open_graph)
             head = ArrayHead(description["decoder"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -64,19 +63,11 @@ class OnnxTagger(ReadsTexts):
             ) from None
         return cls(reader, head, description)
 
-    def tag_texts(self, texts: Sequence[str]) -> list[list[Entity]]:
-        parts, owner = split_texts(texts)
-        return place_entities(texts, self.tag_sentences(parts), owner)
-
-    def tag_tokens(self, rows: Iterable[Sequence[str]]) -> list[Sentence]:
-        return self.tag_sentences([Sentence.of(tokens) for tokens in rows])
-
     def tag_sentences(self, sentences: Sequence[Sentence], batch_size: int = 128) -> list[Sentence]:
-        """The same sentences with predicted spans in place of whatever spans they had."""
         out = [s.with_spans(()) for s in sentences]
         for part in by_length(sentences, batch_size):
-            found = self.head.spans(*self.reader.scores([sentences[i].tokens for i in part]))
-            for i, spans in zip(part, found, strict=True):
+            predicted = self.head.spans(*self.reader.scores([sentences[i].tokens for i in part]))
+            for i, spans in zip(part, predicted, strict=True):
                 out[i] = sentences[i].with_spans(spans)
         return out
 
@@ -98,11 +89,10 @@ def _read(path: Path) -> dict[str, Any]:
         ) from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise CheckpointError(f"not readable JSON ({error})", place=str(path), fix="export the tagger again") from None
-    found = description.get("format") if isinstance(description, dict) else None
-    if found != FORMAT:
-        raise CheckpointError(
-            f"format {found!r}", place=str(path), expected=f"format {FORMAT}", fix="export the tagger again"
-        )
+    version = description.get("format") if isinstance(description, dict) else None
+    if version != FORMAT:
+        expected, fix = f"format {FORMAT}", "export the tagger again"
+        raise CheckpointError(f"format {version!r}", place=str(path), expected=expected, fix=fix)
     return dict(description)
 
 
@@ -116,7 +106,7 @@ def _session(path: Path, threads: int, providers: Sequence[str]) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3  # errors
-    # Idle threads that spin would take the cores from the other graph of the same tagger, and from everybody else.
+    # Spinning idle threads would take cores from the tagger's other graph and from other processes.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=list(providers))
