@@ -46,10 +46,10 @@ class Cell:
     @classmethod
     def of(cls, spec: Mapping[str, Any], **more: Any) -> Cell:
         """The cell that a result's ``spec`` describes; ``more`` is what a spec does not say."""
-        made = {**current_names(spec), "sources": tuple(spec["sources"])}
+        fields = {**current_names(spec), "sources": tuple(spec["sources"])}
         if "raw" in spec:
-            made["raw"] = tuple((domain, text) for domain, text in spec["raw"])
-        return cls(**({"table": ""} | made | more))
+            fields["raw"] = tuple((domain, text) for domain, text in spec["raw"])
+        return cls(**({"table": ""} | fields | more))
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""What a cell will cost, from corpus sizes and schedules alone; sharper where like cells have finished.
+"""Estimated cost of a cell from corpus sizes and schedules, corrected by similar cells that have finished.
 
 The unit is seconds of a GPU that many runs share: the wall time of a run divided by how many ran at once.
 """
@@ -21,12 +21,12 @@ from nershift.encoders.base import ENCODERS
 from nershift.encoders.base import Cost as EncoderCost
 from nershift.errors import ConfigError
 
-_UNKNOWN = 5000  # sentences of a corpus whose size the catalogue does not say
+_UNKNOWN = 5000  # sentences of a corpus whose size is not in the catalog
 _HELD_OUT = 0.1
-_AT_ONCE = 16  # runs at once behind results that do not say how many there were
+_AT_ONCE = 16  # runs at once, for results that do not say
 _EVALUATED = 0.5  # of a batch of the same size that is only decoded
 _START = 0.25  # reading files, building and saving a model
-# Passes over a batch, where one is not what a step does.
+# Passes over a batch per step, if not one.
 _PASSES = {"metaner": 1.3, "metacross": 5.0}
 _SECOND_ORDER = 2.8
 _GIB_WALKS = 0.15  # of GPU memory that the walks of a label-aware head add per sentence and 100 units of a label
@@ -51,20 +51,20 @@ class _Work:
     config: TrainConfig
     samplers: Sequence[int]
     steps: Callable[[Sequence[int]], int]
-    at_once: bool = False  # a batch of every sampler a step, else of one
+    at_once: bool = False  # a step takes a batch of every sampler, else of one
     passes: float = 1.0
     dev: int = 0
 
 
 @dataclass
 class Rates:
-    """How much longer than estimated finished runs took, by method, encoder and stage."""
+    """By which factor finished runs exceeded the estimate, by method, encoder and stage."""
 
     factors: dict[tuple[str, str, bool], float] = field(default_factory=dict)
 
     @classmethod
     def learn(cls, results: Iterable[Result]) -> Rates:
-        """From every run on a GPU; others say nothing about one."""
+        """From every run on a GPU."""
         seen: dict[tuple[str, str, bool], list[float]] = defaultdict(list)
         for result in results:
             metrics = result.metrics
@@ -74,11 +74,11 @@ class Rates:
             together = result.origin.get("at_once", _AT_ONCE)
             times = {False: metrics.get("seconds"), True: metrics.get("pretrain_seconds")}
             for pretrain, seconds in times.items():
-                with suppress(ConfigError):  # of a method or setting that is no more
+                with suppress(ConfigError):  # a method or setting that no longer exists
                     if seconds:
                         expected = estimate(cell, pretrain=pretrain).seconds
                         seen[_kind(cell, pretrain)].append(seconds / together / expected)
-        return cls({kind: median(found) for kind, found in seen.items()})
+        return cls({kind: median(ratios) for kind, ratios in seen.items()})
 
     def __call__(self, cell: Cell, *, pretrain: bool = False) -> Cost:
         plain = estimate(cell, pretrain=pretrain)
@@ -89,7 +89,7 @@ class Rates:
 
 
 def total(cells: Iterable[Cell], rates: Rates) -> Cost:
-    """Of all distinct cells with the pre-trainings they share."""
+    """Cost of all distinct cells and the pre-trainings they share."""
     distinct = {c.key: c for c in cells}
     shared = {c.pretraining: c for c in distinct.values() if c.pretraining}
     parts = [rates(c) for c in distinct.values()] + [rates(c, pretrain=True) for c in shared.values()]
@@ -112,7 +112,7 @@ def estimate(cell: Cell, *, pretrain: bool = False) -> Cost:
 
 
 def gpu_memory(cell: Cell, *, pretrain: bool = False) -> float:
-    """GiB that a cell, or the pre-training that it shares, may hold of a GPU."""
+    """GPU memory in GiB of a cell, or of the pre-training that it shares."""
     config = _config(cell)
     if cell.pretrained_by == "metacross":
         return _GIB_META
@@ -190,7 +190,7 @@ def _phases(cell: Cell, config: Config) -> tuple[_Work | None, _Work | None]:
         return mixed, _Work(second, [*sources, sum(texts) // 4], sum, dev=source_dev)
     if base in ("datnet", "auto-datnet"):
         share = options.get("source_share", 0.4)
-        made = _Work(
+        return None, _Work(
             second,
             [own, *sources],
             lambda counts: options.get("epoch_steps") or max(counts[0], round(share * sum(counts[1:])), 1),
@@ -198,7 +198,6 @@ def _phases(cell: Cell, config: Config) -> tuple[_Work | None, _Work | None]:
             passes=2.0 if options.get("adversarial_training", True) else 1.0,
             dev=dev + (_size(cell.target, "test") if options.get("test_oracle") else 0),
         )
-        return None, made
     if base == "crosslm":
         labelled = [n for n in (own, *sources) if n]
         passes = 1.2 if options.get("variant") == "co-ner" else 2.4  # a language model beside the tagger

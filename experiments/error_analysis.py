@@ -22,9 +22,9 @@ def summarise_errors(
 
     Corpora have licences of their own, so an example is the number of its sentence, a hash of its words, and spans.
     """
-    found = analyse(gold, predicted, train, EXAMPLES)
+    whole = analyse(gold, predicted, train, EXAMPLES)
     numbers = {s.tokens: i for i, s in reversed(list(enumerate(gold)))}
-    rows = found.to_dict()
+    rows = whole.to_dict()
     for row in rows["examples"]:
         tokens = tuple(row.pop("tokens"))
         del row["place"]
@@ -33,15 +33,15 @@ def summarise_errors(
 
 
 def analysis(kept: Mapping[str, Any], test: Sequence[Sentence] | None) -> Analysis:
-    """What :func:`summarise_errors` kept, with the words of those examples that stand in ``test`` as they did then."""
+    """The analysis again; examples get their words back from ``test`` if it is unchanged there."""
     shown = []
     for row in kept["examples"]:
         if test is not None and row["sentence"] < len(test):
             tokens = test[row["sentence"]].tokens
             if _hash(tokens) == row["words"]:
                 shown.append(Example.from_dict(row | {"tokens": tokens}))
-    made = Analysis.from_dict({**kept, "examples": []})
-    return Analysis(made.kinds, made.confusions, made.seen, made.unseen, tuple(shown))
+    base = Analysis.from_dict({**kept, "examples": []})
+    return Analysis(base.kinds, base.confusions, base.seen, base.unseen, tuple(shown))
 
 
 def _hash(tokens: Sequence[str]) -> str:

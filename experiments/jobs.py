@@ -38,15 +38,15 @@ from nershift.methods import METHODS
 from nershift.storage import write_text
 
 HOLD_OUT = 0.1  # share of train used as dev where a corpus has none; the same sentences in every run
-_TOLD = "bench.json"  # in the folder of a pre-training: what the results that start from it repeat
+_FACTS = "bench.json"  # in the folder of a pre-training: for the results that start from it
 
 
 @lru_cache(maxsize=64)
 def corpus(name: str, labels: Labels) -> Corpus:
-    found = read_corpus(name)
-    if "dev" not in found.splits and "train" in found.splits:
-        found = found.hold_out(HOLD_OUT)
-    return found.mapped(homogeneous_map(name)) if labels == "homogeneous" else found
+    whole = read_corpus(name)
+    if "dev" not in whole.splits and "train" in whole.splits:
+        whole = whole.hold_out(HOLD_OUT)
+    return whole.mapped(homogeneous_map(name)) if labels == "homogeneous" else whole
 
 
 @lru_cache(maxsize=16)
@@ -64,7 +64,7 @@ def raw_text(described: str) -> Sequence[Sentence]:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a job has no result: ``memory`` ran out, or something else; ``fatal``: the process is of no more use."""
+    """Why a job has no result. ``memory``: it ran out; ``fatal``: the process cannot be used again."""
 
     error: str
     summary: str
@@ -72,14 +72,14 @@ class Failure:
     fatal: bool = False
 
 
-def run_job(job: Job, work: Path, told: Mapping[str, Any]) -> Failure | None:
-    """Run a job; whatever happens, this process is left with nothing of it in memory."""
+def run_job(job: Job, work: Path, provenance: Mapping[str, Any]) -> Failure | None:
+    """Run a job and free all its memory, whatever happens."""
     failure: Failure | None = None
     try:
         if job.pretrain:
             run_pretraining(job.cell, work, halved=job.halved)
         else:
-            run_cell(job.cell, work, told=told, halved=job.halved)
+            run_cell(job.cell, work, provenance=provenance, halved=job.halved)
     except Exception as error:
         summary = f"{type(error).__name__}: {error}".splitlines()[0]
         failure = Failure(traceback.format_exc().strip(), summary, out_of_memory(error))
@@ -88,13 +88,13 @@ def run_job(job: Job, work: Path, told: Mapping[str, Any]) -> Failure | None:
         if torch.cuda.is_initialized():
             torch.cuda.empty_cache()
             torch.cuda.synchronize()
-    except RuntimeError:  # after some errors a CUDA context answers nothing any more
+    except RuntimeError:  # some errors leave the CUDA context unusable
         return replace(failure, fatal=True) if failure is not None else None
     return failure
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Did the GPU's or the host's memory run out? Libraries beside torch say so in words alone."""
+    """Did the GPU's or the host's memory run out? Libraries other than torch only say so in the message."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     said = str(error).lower()
@@ -104,7 +104,7 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 def smaller(cell: Cell, halved: int) -> dict[str, Any]:
-    """The cell's settings with batches halved so often and as many more of them a step.
+    """The cell's settings with batches halved this often and as many more of them per step.
 
     An epoch of the loop has a step for each batch of a sampler, so that with half the batch and twice the batches a
     step it passes twice over the text: epochs, patience and decay are counted anew. The updates stay the same in
@@ -136,15 +136,15 @@ def run_pretraining(cell: Cell, work: Path, *, halved: int = 0) -> None:
     fresh, began = not trial.exists(), time.monotonic()
     config = {k: v for k, v in smaller(cell, halved).items() if k != "train"}
     run.pretrain(cell.pretrained_by, _sources(cell), out=trial, config=config, seed=cell.seed, quiet=True)
-    told: dict[str, Any] = {"pretrain_seconds": round(time.monotonic() - began, 2)} if fresh else {}
-    write_text(trial / _TOLD, json.dumps(told | _shrunk(halved, "pre-training")))
+    facts: dict[str, Any] = {"pretrain_seconds": round(time.monotonic() - began, 2)} if fresh else {}
+    write_text(trial / _FACTS, json.dumps(facts | _shrunk(halved, "pre-training")))
     if trial != folder:
         shutil.rmtree(folder, ignore_errors=True)
         trial.rename(folder)
 
 
-def run_cell(cell: Cell, work: Path, *, told: Mapping[str, Any] | None = None, halved: int = 0) -> None:
-    """``told`` is what the result says of its origin, if not of this process."""
+def run_cell(cell: Cell, work: Path, *, provenance: Mapping[str, Any] | None = None, halved: int = 0) -> None:
+    """``provenance``: code and machine, if not those of this process."""
     folder = work / f"cell-{cell.key}{_suffix(halved)}"
     start = work / f"pretrained-{cell.pretraining}" if cell.pretraining else None
     done = run.transfer(
@@ -164,10 +164,10 @@ def run_cell(cell: Cell, work: Path, *, told: Mapping[str, Any] | None = None, h
     gold, predicted = done.predictions()
     metrics = {**done.metrics, "test_tokens": token_scores(gold, predicted).to_dict()}
     analysis: dict[str, Any] = {"errors": summarise_errors(gold, predicted, _labelled(cell))}
-    if start is not None:  # its name says which pre-training; where it lay is this machine's affair
+    if start is not None:  # the name says which pre-training; the path is of this machine only
         metrics["data"] = {**metrics["data"], "start": start.name}
-        if (start / _TOLD).exists():
-            metrics |= json.loads((start / _TOLD).read_text("utf-8"))
+        if (start / _FACTS).exists():
+            metrics |= json.loads((start / _FACTS).read_text("utf-8"))
     if halved:
         metrics["smaller"] = metrics.get("smaller", []) + _shrunk(halved, "training")["smaller"]
     if cell.keep_log:
@@ -175,58 +175,58 @@ def run_cell(cell: Cell, work: Path, *, told: Mapping[str, Any] | None = None, h
     if cell.keep_spans:
         dev = done.tagger(metrics["device"]).tag_sentences(_target(cell).dev)
         analysis["spans"] = {"dev": pack_spans(dev), "test": pack_spans(predicted)}
-    write_finished(work, cell, metrics, sentence_counts(gold, predicted), told or origin(), **analysis)
+    write_finished(work, cell, metrics, sentence_counts(gold, predicted), provenance or origin(), **analysis)
     for tried in work.glob(f"cell-{cell.key}*"):
         shutil.rmtree(tried)
 
 
 def _suffix(halved: int) -> str:
-    """Runs with other batches are other runs, in folders of their own."""
+    """Runs with other batch sizes have folders of their own."""
     return f"-batch-{2**halved}th" if halved else ""
 
 
 def _shrunk(halved: int, stage: str) -> dict[str, list[str]]:
-    """What a result says of a run that memory was too small for."""
+    """The note of a result whose run needed smaller batches."""
     if not halved:
         return {}
     return {"smaller": [f"{stage} out of memory: batches divided by {2**halved}, as many more of them a step"]}
 
 
 def _target(cell: Cell) -> Corpus:
-    found = corpus(cell.target, cell.labels)
+    target = corpus(cell.target, cell.labels)
     if not cell.train_on_dev:
-        return found
-    rest = {name: split for name, split in found.splits.items() if name != "dev"}
-    return replace(found, splits=rest | {"train": (*found.train, *found.dev)})
+        return target
+    rest = {name: split for name, split in target.splits.items() if name != "dev"}
+    return replace(target, splits=rest | {"train": (*target.train, *target.dev)})
 
 
 def _labelled(cell: Cell) -> list[Sentence]:
     """All labelled sentences that the run learned from."""
-    found = [s for source in _sources(cell) for s in source.train]
+    sentences = [s for source in _sources(cell) for s in source.train]
     target = _target(cell)
     if METHODS[cell.method].uses_target_labels and target.splits.get("train"):
-        found += subset(target.train, shots=cell.shots, ratio=cell.ratio, seed=cell.seed)
-    return found
+        sentences += subset(target.train, shots=cell.shots, ratio=cell.ratio, seed=cell.seed)
+    return sentences
 
 
 def _sources(cell: Cell) -> list[Corpus]:
-    found = [corpus(name, cell.labels) for name in cell.sources]
-    return apart(found) if cell.disjoint else found
+    sources = [corpus(name, cell.labels) for name in cell.sources]
+    return apart(sources) if cell.disjoint else sources
 
 
 def apart(corpora: Sequence[Corpus]) -> list[Corpus]:
-    """The corpora without training sentences that another of them has for dev or test, in any case and spacing."""
+    """The corpora without training sentences that are dev or test of another one, ignoring case and spaces."""
     kept = [{fingerprint(s) for n in ("dev", "test") for s in c.splits.get(n, ())} for c in corpora]
     out = []
     for i, one in enumerate(corpora):
-        others = set[int]().union(*(found for j, found in enumerate(kept) if j != i))
+        others = set[int]().union(*(texts for j, texts in enumerate(kept) if j != i))
         out.append(one.with_splits(train=[s for s in one.train if fingerprint(s) not in others]))
     return out
 
 
 @lru_cache(maxsize=1)
 def origin() -> dict[str, Any]:
-    """Which code on which machine."""
+    """Code and machine of a result."""
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{os.cpu_count()} CPU cores"
     return {
         "version": nershift.__version__,
@@ -238,14 +238,14 @@ def origin() -> dict[str, Any]:
 
 def _commit() -> str:
     try:
-        told = subprocess.run(
+        answer = subprocess.run(
             ["git", "rev-parse", "HEAD"],
             capture_output=True,
             text=True,
             cwd=Path(__file__).parent,
             check=True,
         )
-        return told.stdout.strip()
+        return answer.stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return ""
 

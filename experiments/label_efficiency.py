@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
-from experiments.scores import Shown
+from experiments.scores import Runs
 from experiments.store import ResultStore
 from experiments.table import Place, Table
 
@@ -27,7 +27,7 @@ def reached(curve: Sequence[tuple[float, float]], bound: float) -> float | None:
     return None
 
 
-def run_notes(table: Table, shown: Mapping[Place, Shown], store: ResultStore, seeds: Sequence[int]) -> Iterator[str]:
+def share_notes(table: Table, shown: Mapping[Place, Runs], store: ResultStore, seeds: Sequence[int]) -> Iterator[str]:
     """By row, where its curve reaches the table's bound, by the means of the seeds that both have."""
     if not table.bound:
         return
@@ -36,7 +36,7 @@ def run_notes(table: Table, shown: Mapping[Place, Shown], store: ResultStore, se
     for cell in table.bounds(seeds):
         if (result := store.get(cell)) is not None:
             bounds.setdefault(cell.target, {})[cell.seed] = 100 * float(result.metrics["test"]["f1"])
-    told, known = [], []
+    shares, known = [], []
     for row in rows:
         places = [shown[row, column] for column in columns]
         if not all(place.scores for place in places):
@@ -48,8 +48,8 @@ def run_notes(table: Table, shown: Mapping[Place, Shown], store: ResultStore, se
         curve = [(float(c), fmean(p.of_seeds(shared).scores)) for c, p in zip(columns, places, strict=True)]
         share = reached(curve, fmean(bounds[target][s] for s in shared))
         known.append(share)
-        told.append(f"{row} {'nowhere' if share is None else f'{100 * share:.0f}%'}")
-    if told:
-        found = [share for share in known if share is not None]
-        mean = f"; {100 * sum(found) / len(found):.0f}% on average where it does" if found else ""
-        yield f"Share of labels at which it reaches In-Domain with all of them: {', '.join(told)}{mean}."
+        shares.append(f"{row} {'nowhere' if share is None else f'{100 * share:.0f}%'}")
+    if shares:
+        reached_at = [share for share in known if share is not None]
+        mean = f"; {100 * sum(reached_at) / len(reached_at):.0f}% on average where it does" if reached_at else ""
+        yield f"Share of labels at which it reaches In-Domain with all of them: {', '.join(shares)}{mean}."

@@ -1,4 +1,4 @@
-"""Which jobs a grid has left, in which order."""
+"""The jobs that a grid has left, in order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Job:
     pretrain: bool = False
     needs: str | None = None
     seconds: float = 0.0  # estimated
-    gib: float = 0.0  # of the GPU's memory that it may hold
+    gib: float = 0.0  # GPU memory it may need
     tries: int = 0
     crowded: bool = False  # ran out of memory beside others
     alone: bool = False  # did so again
@@ -38,7 +38,7 @@ class Job:
 
 
 def plan(cells: Sequence[Cell], store: ResultStore, *, by: By = "table", rates: Rates | None = None) -> list[Job]:
-    """The jobs that are still to do, shared pre-trainings once.
+    """The jobs still to do; a shared pre-training comes once.
 
     Tables come in the order of the cells, each seed by seed (``by="seed"``: the first seed of all tables, then the
     second). Within a seed of a table, what other jobs wait for goes first, then what takes longest, so that all

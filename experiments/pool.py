@@ -1,4 +1,4 @@
-"""Many small runs at once: what runs next, what is tried again and how, what is shown meanwhile."""
+"""Run many small jobs at once: which is next, how failures are retried, the progress bar."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from experiments.workers import Workers
 from nershift.storage import write_text
 
 TRIES = 2
-_MAIN_GIB = {False: 2.5, True: 4.0}  # that a run may take of main memory; with a transformer
-HALVINGS = 3  # times that a job's batches are halved when it runs out of memory even alone
+_MAIN_GIB = {False: 2.5, True: 4.0}  # main memory per run; True: with a transformer
+HALVINGS = 3  # how often batches are halved when a job runs out of memory even alone
 
 
 class Pool(Protocol):
@@ -56,15 +56,15 @@ class Outcome:
 
 
 def gpu_room() -> float:
-    """GiB that are free on the GPU; no limit where there is none."""
+    """Free GPU memory in GiB; infinite without a GPU."""
     import torch
 
     return torch.cuda.mem_get_info()[0] / 2**30 if torch.cuda.is_available() else float("inf")
 
 
-def workers_that_fit(asked: int | None, main_gib: float) -> int:
-    """As many as were asked for, or one a core, as far as main memory goes."""
-    count = asked or os.cpu_count() or 1
+def workers_that_fit(wanted: int | None, main_gib: float) -> int:
+    """As many as wanted, by default one per core, within main memory."""
+    count = wanted or os.cpu_count() or 1
     pages = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     return max(1, min(count, int(pages / main_gib)))
 
@@ -82,14 +82,14 @@ def run_grid(
 ) -> Outcome:
     """Run every cell that has no result yet.
 
-    A failing job is tried twice, recorded and does not stop the rest. One that runs out of memory is tried again at
-    the end of the line; then, when no other is left, alone; then with batches halved, which its result says.
+    A failing job is tried twice, then recorded; the rest goes on. A job that runs out of memory is tried again at the
+    end of the queue, then alone, then with halved batches, which its result says.
 
     Args:
-        workers: runs at once, as far as memory goes.
-        minutes: stop after so long; what is done is kept, what runs has a moment for its checkpoint.
-        gpu_gib: memory of the GPU to count on, if not all that is free on this machine's.
-        pool: where to run, if not in processes of this machine; given ``workers`` and the work folder.
+        workers: runs at once, within memory.
+        minutes: stop after this time; finished runs are kept, others get a moment to write a checkpoint.
+        gpu_gib: GPU memory to count on; default: all that is free.
+        pool: makes the place to run from ``workers`` and the work folder; default: processes of this machine.
     """
     jobs = plan(cells, store, by=by)
     outcome = Outcome(done=len({c.key for c in cells}) - sum(not j.pretrain for j in jobs))
@@ -105,7 +105,7 @@ def run_grid(
 def _processes(jobs: Sequence[Job]) -> MakePool:
     """As many processes of this machine as jobs and main memory allow."""
     each = max(_MAIN_GIB["transformer" in job.cell.config.get("encoder", {})] for job in jobs)
-    return lambda asked, work: Workers(min(workers_that_fit(asked, each), len(jobs)), work)
+    return lambda wanted, work: Workers(min(workers_that_fit(wanted, each), len(jobs)), work)
 
 
 def _run_jobs(queue: _Queue, places: Pool, bar: _Bar, outcome: Outcome, deadline: float, work: Path) -> None:
@@ -136,7 +136,7 @@ def _run_jobs(queue: _Queue, places: Pool, bar: _Bar, outcome: Outcome, deadline
 
 
 class _Queue:
-    """Jobs that wait, in the order of the plan; those that need all the memory come last, one by one."""
+    """Waiting jobs in the order of the plan; jobs that need all the memory come last, one by one."""
 
     def __init__(self, jobs: Sequence[Job], gpu_gib: float) -> None:
         self.waiting, self.finished, self.alone_runs = list(jobs), set[str](), False
@@ -157,9 +157,9 @@ class _Queue:
         return job
 
     def again(self, job: Job, failure: Failure) -> bool:
-        """Put a failed job back, changed as its failure asks for; False: it had its chances."""
+        """Queue a failed job again, changed as its failure requires; False: it has no tries left."""
         if failure.memory and not job.crowded:
-            job.crowded = True  # at the end of the line others may have left room
+            job.crowded = True  # others may have left room by then
         elif failure.memory and not job.alone:
             job.alone = True
         elif failure.memory and job.halved < HALVINGS:
@@ -174,7 +174,7 @@ class _Queue:
 
 
 class _Bar:
-    """Progress by estimated seconds, so that the time left does not take a short job for a long one."""
+    """Progress in estimated seconds, so that short and long jobs count as what they are."""
 
     def __init__(self, jobs: Sequence[Job], count: int, quiet: bool) -> None:
         self.progress = Progress(
@@ -203,7 +203,7 @@ class _Bar:
 
 
 def _record(work: Path, job: Job, failure: Failure) -> None:
-    told = {"spec": job.cell.spec(), "pretrain": job.pretrain, "error": failure.error}
+    record = {"spec": job.cell.spec(), "pretrain": job.pretrain, "error": failure.error}
     if failure.memory:
-        told |= {"out_of_memory": True, "batches_divided_by": 2**job.halved}
-    write_text(work / "failed" / f"{job.key}.json", json.dumps(told, indent=1))
+        record |= {"out_of_memory": True, "batches_divided_by": 2**job.halved}
+    write_text(work / "failed" / f"{job.key}.json", json.dumps(record, indent=1))

@@ -28,18 +28,18 @@ class RayPool:
     def __init__(self, count: int | None, work: Path, address: str) -> None:
         kept = {k: v for k, v in os.environ.items() if k.startswith(_ENVIRONMENT)}
         self.ray, self.leave = connect(address, count, kept)
-        found = self.ray.cluster_resources()
-        self.count = count or max(1, int(found.get("CPU", 1)))
+        resources = self.ray.cluster_resources()
+        self.count = count or max(1, int(resources.get("CPU", 1)))
         self.busy: dict[int, Job] = {}
         self.tasks: dict[Any, int] = {}
         work.mkdir(parents=True, exist_ok=True)
         self.mark = work / f".grid-{uuid.uuid4().hex}"
         self.mark.touch()
-        told = {"commit": origin()["commit"], "at_once": self.count}
-        gpus = min(1.0, found.get("GPU", 0.0) / self.count)
+        provenance = {"commit": origin()["commit"], "at_once": self.count}
+        gpus = min(1.0, resources.get("GPU", 0.0) / self.count)
         # A worker that used a GPU would end after its task; it has given the memory back, and can be used again.
         remote = self.ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0, max_calls=1000)(_run)
-        self.begin = lambda job: remote.remote(job, work.resolve(), self.mark.name, told)
+        self.begin = lambda job: remote.remote(job, work.resolve(), self.mark.name, provenance)
 
     def __enter__(self) -> RayPool:
         return self
@@ -76,7 +76,7 @@ class RayPool:
         return failure
 
 
-def _run(job: Job, work: Path, mark: str, told: Mapping[str, Any]) -> Failure | None:
+def _run(job: Job, work: Path, mark: str, provenance: Mapping[str, Any]) -> Failure | None:
     import torch
 
     if not (work / mark).exists():
@@ -87,4 +87,4 @@ def _run(job: Job, work: Path, mark: str, told: Mapping[str, Any]) -> Failure | 
             fix="give --work on a shared file system",
         )
     torch.set_num_threads(1)
-    return run_job(job, work, {**origin(), **told})
+    return run_job(job, work, {**origin(), **provenance})

@@ -46,10 +46,10 @@ def gather(store: ResultStore, names: Sequence[str] | None = None) -> list[Part]
 
 
 def _part(table: Table, store: ResultStore) -> Part:
-    made = view(table, store)
-    if not made.done:
-        return Part(made, (), None)
-    return Part(made, tuple(charts_of(made)), ranking(made), tuple(errors_of(made, store)))
+    shown = view(table, store)
+    if not shown.done:
+        return Part(shown, (), None)
+    return Part(shown, tuple(charts_of(shown)), ranking(shown), tuple(errors_of(shown, store)))
 
 
 def write(store: ResultStore, out: Path, names: Sequence[str] | None = None, markdown: bool = False) -> list[Path]:
@@ -110,18 +110,18 @@ def _anchor(name: str) -> str:
 
 def _section(part: Part, fold: bool = False) -> str:
     table = part.view.table
-    told = "".join(f"<p>{escape(remark)}</p>" for remark in part.view.run_notes)
+    remarks = "".join(f"<p>{escape(note)}</p>" for note in part.view.run_notes)
     notes = _notes(table.notes)
     numbers = pages.table_html(cells(part.view))
     if fold:
         return f"<details><summary>{escape(table.title)}</summary>{numbers}{notes}</details>"
-    body = "".join(_drawn(chart) for chart in part.charts) + numbers + told
+    body = "".join(_drawn(chart) for chart in part.charts) + numbers + remarks
     if part.view.comparisons:
         body += f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in part.view.comparisons)}</ul>"
     if part.ranking is not None:
         body += f"<h3>Critical difference</h3>{_drawn(_ranks_chart(part.ranking))}"
-        body += f"<p>{escape(ranks_told(part.ranking))}</p>"
-    body += "".join(_errors_html(found) for found in part.errors) + notes
+        body += f"<p>{escape(describe_ranks(part.ranking))}</p>"
+    body += "".join(_errors_html(errors) for errors in part.errors) + notes
     return f'<section id="{_anchor(table.name)}"><h2>{escape(table.title)}</h2>{body}</section>'
 
 
@@ -133,36 +133,36 @@ def _drawn(chart: Chart) -> str:
         return ""
 
 
-def _ranks_chart(found: Ranking) -> Chart:
+def _ranks_chart(ranks: Ranking) -> Chart:
     what = "Mean rank over data sets. Systems whose bars overlap cannot be told apart."
-    return Chart(what, lambda: more_charts.critical_difference(found))
+    return Chart(what, lambda: more_charts.critical_difference(ranks))
 
 
-def ranks_told(found: Ranking) -> str:
+def describe_ranks(ranks: Ranking) -> str:
     """The ranking in words."""
-    order = ", ".join(f"{name} {rank:.2f}" for name, rank in zip(found.names, found.ranks, strict=True))
-    groups = "; ".join(", ".join(group) for group in found.groups) or "none"
+    order = ", ".join(f"{name} {rank:.2f}" for name, rank in zip(ranks.names, ranks.ranks, strict=True))
+    groups = "; ".join(", ".join(group) for group in ranks.groups) or "none"
     return (
-        f"Mean ranks over {found.datasets} data sets: {order}. Friedman χ² = {found.chi2:.2f}, p = {found.p:.3g}; "
-        f"critical difference (Nemenyi, 5%) {found.difference:.2f}. Cannot be told apart: {groups}."
+        f"Mean ranks over {ranks.datasets} data sets: {order}. Friedman χ² = {ranks.chi2:.2f}, p = {ranks.p:.3g}; "
+        f"critical difference (Nemenyi, 5%) {ranks.difference:.2f}. Cannot be told apart: {groups}."
     )
 
 
-def cells(made: View) -> Cells:
+def cells(shown: View) -> Cells:
     """The table as a report table."""
-    below = frozenset(i for i, line in enumerate(made.lines) if line.below)
-    rows = tuple((line.name, *line.cells) for line in made.lines)
-    return Cells(_anchor(made.table.name), made.table.title, ("", *made.columns), rows, below=below)
+    below = frozenset(i for i, line in enumerate(shown.lines) if line.below)
+    rows = tuple((line.name, *line.cells) for line in shown.lines)
+    return Cells(_anchor(shown.table.name), shown.table.title, ("", *shown.columns), rows, below=below)
 
 
-def _errors_html(found: ColumnErrors) -> str:
-    body = "".join(_drawn(chart) for chart in found.charts)
-    body += "".join(f"<h3>{escape(t.title)}</h3>{pages.table_html(t)}" for t in found.tables)
-    if found.examples:
-        tints = pages.tints_of(found.examples)
-        body += "<h3>Examples</h3>" + "".join(pages.example_html(e, tints) for e in found.examples)
-    notes = _notes(found.notes)
-    return f"<details><summary>{escape(found.title)}</summary>{body}{notes}</details>"
+def _errors_html(errors: ColumnErrors) -> str:
+    body = "".join(_drawn(chart) for chart in errors.charts)
+    body += "".join(f"<h3>{escape(t.title)}</h3>{pages.table_html(t)}" for t in errors.tables)
+    if errors.examples:
+        tints = pages.tints_of(errors.examples)
+        body += "<h3>Examples</h3>" + "".join(pages.example_html(e, tints) for e in errors.examples)
+    notes = _notes(errors.notes)
+    return f"<details><summary>{escape(errors.title)}</summary>{body}{notes}</details>"
 
 
 def as_markdown_page(parts: Sequence[Part]) -> str:
@@ -176,14 +176,14 @@ def as_markdown_page(parts: Sequence[Part]) -> str:
 def _markdown(part: Part) -> Iterator[str]:
     yield as_markdown(part.view)
     if part.ranking is not None:
-        yield ranks_told(part.ranking) + "\n"
-    for found in part.errors:
-        yield f"### {found.title}\n"
-        for table in found.tables:
+        yield describe_ranks(part.ranking) + "\n"
+    for errors in part.errors:
+        yield f"### {errors.title}\n"
+        for table in errors.tables:
             yield markdown_table(table).replace("## ", "#### ", 1) + "\n"
-        for example in found.examples:
+        for example in errors.examples:
             yield ("  \n".join(f"> {role}: {marked(s, marks)}" for role, s, marks in example_lines(example)) + "\n")
-        yield from (f"{note}\n" for note in found.notes)
+        yield from (f"{note}\n" for note in errors.notes)
 
 
 def _notes(notes: Iterable[str]) -> str:

@@ -13,20 +13,20 @@ from nershift.reports.content import ReportTable, percent
 
 def calibration_table(runs: Iterable[tuple[Cell, Mapping[str, Any]]]) -> ReportTable | None:
     """Calibration error on test by target, over all runs that fitted a temperature on dev."""
-    found: dict[str, list[tuple[float, float, float]]] = {}
+    by_target: dict[str, list[tuple[float, float, float]]] = {}
     for cell, metrics in runs:
         kept = metrics.get("calibration", {})
         test = kept.get("test", {})
         if "temperature" in kept and {"before", "after"} <= set(test):
             row = (float(kept["temperature"]), test["before"]["ece"], test["after"]["ece"])
-            found.setdefault(cell.target, []).append(row)
-    if not found:
+            by_target.setdefault(cell.target, []).append(row)
+    if not by_target:
         return None
     rows = []
-    for target, mine in (*sorted(found.items()), ("all", [row for some in found.values() for row in some])):
+    for target, mine in (*sorted(by_target.items()), ("all", [row for some in by_target.values() for row in some])):
         temperature, before, after = np.mean(mine, 0)
         better = sum(b > a for _, b, a in mine)
         rows.append((target, f"{temperature:.2f}", percent(before), percent(after), f"{better} of {len(mine)}"))
-    note = "Expected calibration error of found entities on test; the temperature is fitted on dev. Means over runs."
+    note = "Expected calibration error of predicted entities on test; the temperature is fitted on dev. Means of runs."
     headers = ("target", "temperature", "ECE as trained", "ECE as kept", "lower")
     return ReportTable("calibration", "Calibration of confidences", headers, tuple(rows), note=note)

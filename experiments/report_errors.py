@@ -13,7 +13,7 @@ from experiments import charts as more_charts
 from experiments.cells import Cell
 from experiments.error_analysis import analysis
 from experiments.figures import Chart
-from experiments.scores import Shown, against_best
+from experiments.scores import Runs, against_best
 from experiments.show import MEAN, View
 from experiments.store import ResultStore
 from nershift.data.spans import Sentence
@@ -38,20 +38,20 @@ class ColumnErrors:
     notes: tuple[str, ...] = ()
 
 
-def errors_of(made: View, store: ResultStore) -> Iterator[ColumnErrors]:
+def errors_of(view: View, store: ResultStore) -> Iterator[ColumnErrors]:
     """For each column in which the table's own method was run."""
-    ours = made.table.ours
-    rows = list(dict.fromkeys(row for row, _ in made.shown))
-    for column in made.columns:
-        mine = made.shown.get((ours, column))
+    ours = view.table.ours
+    rows = list(dict.fromkeys(row for row, _ in view.shown))
+    for column in view.columns:
+        mine = view.shown.get((ours, column))
         if column == MEAN or mine is None or not mine.testable:
             continue
-        best = against_best(made.shown, ours, column, rows)
-        systems = {ours: mine} | ({best.row: made.shown[best.row, column]} if best else {})
+        best = against_best(view.shown, ours, column, rows)
+        systems = {ours: mine} | ({best.row: view.shown[best.row, column]} if best else {})
         yield _column(column, ours, systems, store)
 
 
-def _column(column: str, ours: str, systems: Mapping[str, Shown], store: ResultStore) -> ColumnErrors:
+def _column(column: str, ours: str, systems: Mapping[str, Runs], store: ResultStore) -> ColumnErrors:
     kept: dict[str, list[Mapping[str, Any]]] = {}
     for name, place in systems.items():
         kept[name] = [errors for cell in place.cells if (errors := store.analysis(cell).get("errors"))]
@@ -74,7 +74,7 @@ def _column(column: str, ours: str, systems: Mapping[str, Shown], store: ResultS
     )
 
 
-def _by_type(systems: Mapping[str, Shown]) -> tuple[Chart, ...]:
+def _by_type(systems: Mapping[str, Runs]) -> tuple[Chart, ...]:
     """Bars for the most frequent types."""
     support: Counter[str] = Counter()
     values: dict[str, dict[str, list[float]]] = {}
@@ -110,10 +110,10 @@ def _familiarity(kept: Mapping[str, Sequence[Mapping[str, Any]]]) -> ReportTable
     rows = []
     for name, results in kept.items():
         for which in ("seen", "unseen"):
-            found = [Counts.from_dict(r[which]) for r in results if r.get(which)]
-            if found:
-                scores = [float(np.mean([getattr(c, k) for c in found])) for k in ("f1", "precision", "recall")]
-                rows.append((f"{name}, {which}", *map(percent, scores), f"{np.mean([c.support for c in found]):.0f}"))
+            counts = [Counts.from_dict(r[which]) for r in results if r.get(which)]
+            if counts:
+                scores = [float(np.mean([getattr(c, k) for c in counts])) for k in ("f1", "precision", "recall")]
+                rows.append((f"{name}, {which}", *map(percent, scores), f"{np.mean([c.support for c in counts]):.0f}"))
     note = "Seen: the same words are an entity in the labelled sentences the run learned from."
     headers = ("mentions", "F1", "precision", "recall", "gold")
     return ReportTable("familiarity", "Mentions seen and unseen in training", headers, tuple(rows), note=note)

@@ -1,4 +1,4 @@
-"""Results gathered by the places of a table, with the tests that set one row against the others."""
+"""Results by row and column of a table, and the tests that compare one row with the others."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from nershift.evaluation.stats import SeedSummary, aggregate, f1_of, randomisati
 
 
 @dataclass(frozen=True)
-class Shown:
-    """One place of a table: the runs that were found there, scores on 0-100.
+class Runs:
+    """The runs at one place of a table; scores from 0 to 100.
 
     ``oracle`` are F1 of epochs chosen with a look at test, where runs kept them; ``lacking`` counts runs, older
     than what the table shows, that did not keep it.
@@ -39,14 +39,14 @@ class Shown:
     def seeds(self) -> list[int]:
         return [cell.seed for cell in self.cells]
 
-    def of_seeds(self, seeds: Collection[int]) -> Shown:
-        """Scores and cells of these seeds alone, in the order of the seeds."""
+    def of_seeds(self, seeds: Collection[int]) -> Runs:
+        """Only the scores and cells of these seeds, ordered by seed."""
         chosen = sorted((cell.seed, i) for i, cell in enumerate(self.cells) if cell.seed in seeds)
-        return Shown(tuple(self.scores[i] for _, i in chosen), (), cells=tuple(self.cells[i] for _, i in chosen))
+        return Runs(tuple(self.scores[i] for _, i in chosen), (), cells=tuple(self.cells[i] for _, i in chosen))
 
     @property
     def testable(self) -> bool:
-        """Do the counts speak of the very score that is shown?"""
+        """Do the counts give the score that is shown? Only then can it be tested."""
         return bool(self.scores) and all(
             abs(score - 100 * float(f1_of(rows.sum(0)))) < 0.01
             for score, rows in zip(self.scores, self.counts, strict=True)
@@ -62,14 +62,14 @@ class Against:
     p: float | None
 
 
-def collect(table: Table, store: ResultStore, seeds: Sequence[int] | None = None) -> dict[Place, Shown]:
-    """Runs by (row, column); a place without runs is there, empty."""
-    found: dict[Place, list[tuple[float, Result, Cell]]] = {}
+def collect(table: Table, store: ResultStore, seeds: Sequence[int] | None = None) -> dict[Place, Runs]:
+    """Runs by (row, column). Places without runs are empty, not absent."""
+    runs_at: dict[Place, list[tuple[float, Result, Cell]]] = {}
     lacking: Counter[Place] = Counter()
     for cell in table.cells(seeds or table.seeds):
         result = store.get(cell)
         for place, part in zip(table.places(cell), table.parts, strict=True):
-            runs = found.setdefault(place, [])
+            runs = runs_at.setdefault(place, [])
             if result is None:
                 continue
             try:
@@ -77,7 +77,7 @@ def collect(table: Table, store: ResultStore, seeds: Sequence[int] | None = None
             except KeyError:
                 lacking[place] += 1
     return {
-        place: Shown(
+        place: Runs(
             tuple(value for value, _, _ in runs),
             tuple(result.counts for _, result, _ in runs),
             tuple(x for _, result, _ in runs if (x := _oracle(result.metrics)) is not None),
@@ -85,19 +85,19 @@ def collect(table: Table, store: ResultStore, seeds: Sequence[int] | None = None
             tuple(cell for _, _, cell in runs),
             lacking[place],
         )
-        for place, runs in found.items()
+        for place, runs in runs_at.items()
     }
 
 
 def _oracle(metrics: Mapping[str, Any]) -> float | None:
-    found = metrics.get("test_oracle")
-    if isinstance(found, Mapping):
-        found = found.get("f1")
-    return 100 * float(found) if isinstance(found, int | float) else None
+    score = metrics.get("test_oracle")
+    if isinstance(score, Mapping):
+        score = score.get("f1")
+    return 100 * float(score) if isinstance(score, int | float) else None
 
 
-def row_means(table: Table, shown: Mapping[Place, Shown]) -> dict[str, Shown]:
-    """Mean over the columns seed by seed, of the seeds that all columns of a row have; ``cells`` tell which."""
+def row_means(table: Table, shown: Mapping[Place, Runs]) -> dict[str, Runs]:
+    """Mean over columns per seed, for the seeds that all columns of a row have; ``cells`` says which."""
     rows, columns = table.layout()
     out = {}
     for row in rows:
@@ -107,11 +107,11 @@ def row_means(table: Table, shown: Mapping[Place, Shown]) -> dict[str, Shown]:
             shared = set.intersection(*(set(place.seeds) for place in per_column))
         chosen = [place.of_seeds(shared) for place in per_column]
         means = tuple(float(np.mean(s)) for s in zip(*(place.scores for place in chosen), strict=True))
-        out[row] = Shown(means, (), cells=chosen[0].cells if means else ())
+        out[row] = Runs(means, (), cells=chosen[0].cells if means else ())
     return out
 
 
-def against_best(shown: Mapping[Place, Shown], ours: str, column: str, rows: Sequence[str]) -> Against | None:
+def against_best(shown: Mapping[Place, Runs], ours: str, column: str, rows: Sequence[str]) -> Against | None:
     """``ours`` against the best other row of a column; None where either was not run."""
     mine = shown.get((ours, column))
     others = [
@@ -124,8 +124,8 @@ def against_best(shown: Mapping[Place, Shown], ours: str, column: str, rows: Seq
     return Against(best, difference, paired_p(mine, theirs))
 
 
-def paired_p(a: Shown, b: Shown) -> float | None:
-    """Approximate randomisation over all sentences of all seeds; None where the runs are not of the same test."""
+def paired_p(a: Runs, b: Runs) -> float | None:
+    """Approximate randomisation over the sentences of all seeds; None if the runs were scored on different ones."""
     same = len(a.counts) == len(b.counts) and all(
         x.shape == y.shape and bool((x[:, 2] == y[:, 2]).all()) for x, y in zip(a.counts, b.counts, strict=True)
     )

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from experiments.label_efficiency import run_notes
-from experiments.scores import Shown, against_best, collect, paired_p, row_means
+from experiments.label_efficiency import share_notes
+from experiments.scores import Runs, against_best, collect, paired_p, row_means
 from experiments.store import ResultStore
 from experiments.table import Place, Table
 from nershift.evaluation.stats import seed_difference
@@ -20,7 +20,7 @@ NOT_KEPT = "not kept"
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a table: a row, or (``below``) what is told of the row above it."""
+    """One line of a table: a row, or a detail of the row above it (``below``)."""
 
     name: str
     cells: tuple[str, ...]
@@ -29,14 +29,14 @@ class Line:
 
 @dataclass(frozen=True)
 class View:
-    """A table ready to show: its lines, and what there is to say below it."""
+    """A table ready to be rendered: its lines and the notes below it."""
 
     table: Table
     columns: tuple[str, ...]
     lines: tuple[Line, ...]
     run_notes: tuple[str, ...]  # on the runs
     comparisons: tuple[str, ...]  # of the method with each other row
-    shown: Mapping[Place, Shown]
+    shown: Mapping[Place, Runs]
 
     @property
     def done(self) -> int:
@@ -45,7 +45,7 @@ class View:
 
 
 def view(table: Table, store: ResultStore, seeds: Sequence[int] | None = None) -> View:
-    """Everything that is shown of a table."""
+    """All of a table, ready to be rendered."""
     shown = collect(table, store, seeds)
     rows, columns = table.layout()
     means = row_means(table, shown) if table.average else {}
@@ -53,8 +53,8 @@ def view(table: Table, store: ResultStore, seeds: Sequence[int] | None = None) -
     head = (*columns, MEAN) if table.average else tuple(columns)
     lines = [line for row in rows for line in _lines(table, places, row, rows, head)]
     compared = tuple(_comparisons(table, shown, means, rows, columns))
-    told = (*_remarks(shown), *run_notes(table, shown, store, seeds or table.seeds))
-    return View(table, head, tuple(lines), told, compared, shown)
+    notes = (*_run_notes(shown), *share_notes(table, shown, store, seeds or table.seeds))
+    return View(table, head, tuple(lines), notes, compared, shown)
 
 
 def markdown(table: Table, store: ResultStore, seeds: Sequence[int] | None = None) -> str:
@@ -62,41 +62,43 @@ def markdown(table: Table, store: ResultStore, seeds: Sequence[int] | None = Non
     return as_markdown(view(table, store, seeds))
 
 
-def as_markdown(made: View) -> str:
-    lines = [f"## {made.table.title}", "", "| | " + " | ".join(made.columns) + " |"]
-    lines.append("|---|" + "---:|" * len(made.columns))
-    for line in made.lines:
+def as_markdown(shown: View) -> str:
+    lines = [f"## {shown.table.title}", "", "| | " + " | ".join(shown.columns) + " |"]
+    lines.append("|---|" + "---:|" * len(shown.columns))
+    for line in shown.lines:
         name = f"&nbsp;&nbsp;*{line.name}*" if line.below else line.name
         cells = (f"*{c}*" if line.below and c else c for c in line.cells)
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    lines += ["", *made.run_notes]
-    if made.comparisons:
-        lines += ["", *(f"- {told}" for told in made.comparisons)]
-    for note in made.table.notes:
+    lines += ["", *shown.run_notes]
+    if shown.comparisons:
+        lines += ["", *(f"- {comparison}" for comparison in shown.comparisons)]
+    for note in shown.table.notes:
         lines += ["", note]
     return "\n".join(lines) + "\n"
 
 
 def _lines(
-    table: Table, places: Mapping[Place, Shown], row: str, rows: Sequence[str], head: Sequence[str]
+    table: Table, places: Mapping[Place, Runs], row: str, rows: Sequence[str], head: Sequence[str]
 ) -> Iterator[Line]:
     mine = [places.get((row, column)) for column in head]
     yield Line(row, tuple(_text(place) for place in mine))
-    made = {
+    below = {
         "95% interval": [_interval(place) for place in mine],
         "paper (difference)": [_printed(table, row, c, head, p) for c, p in zip(head, mine, strict=True)],
     }
     if table.best:
-        made["best seed"] = [f"{max(p.scores):.2f}" if p and p.scores else "" for p in mine]
-    made["epoch chosen on test"] = [_oracle(place) for place in mine]
+        below["best seed"] = [f"{max(p.scores):.2f}" if p and p.scores else "" for p in mine]
+    below["epoch chosen on test"] = [_oracle(place) for place in mine]
     if row == table.ours:
-        made["minus best other"] = ["" if c == MEAN and table.average else _against(places, row, c, rows) for c in head]
-    for name, cells in made.items():
+        below["minus best other"] = [
+            "" if c == MEAN and table.average else _against(places, row, c, rows) for c in head
+        ]
+    for name, cells in below.items():
         if any(cells):
             yield Line(name, tuple(cells), below=True)
 
 
-def _text(place: Shown | None) -> str:
+def _text(place: Runs | None) -> str:
     summary = place.summary if place else None
     if summary is None:
         return NOT_KEPT if place and place.lacking else NOT_RUN
@@ -105,14 +107,14 @@ def _text(place: Shown | None) -> str:
     return f"{summary.mean:.2f} ± {summary.sd:.2f}"
 
 
-def _interval(place: Shown | None) -> str:
+def _interval(place: Runs | None) -> str:
     summary = place.summary if place else None
     if summary is None or summary.low is None or summary.high is None:
         return ""
     return f"{summary.low:.2f} to {summary.high:.2f}"
 
 
-def _printed(table: Table, row: str, column: str, head: Sequence[str], place: Shown | None) -> str:
+def _printed(table: Table, row: str, column: str, head: Sequence[str], place: Runs | None) -> str:
     value = published(table, row, column, head)
     if value is None:
         return ""
@@ -121,7 +123,7 @@ def _printed(table: Table, row: str, column: str, head: Sequence[str], place: Sh
 
 
 def published(table: Table, row: str, column: str, head: Sequence[str]) -> float | None:
-    """What the paper printed, or where it printed all columns but no mean, their mean."""
+    """What the paper printed; if it printed all columns but no mean, their mean."""
     value = table.published.get((row, column))
     if value is None and column == MEAN and table.average:
         known = [table.published[row, c] for c in head if c != MEAN and (row, c) in table.published]
@@ -129,44 +131,44 @@ def published(table: Table, row: str, column: str, head: Sequence[str]) -> float
     return value
 
 
-def _oracle(place: Shown | None) -> str:
+def _oracle(place: Runs | None) -> str:
     if place is None or not place.oracle:
         return ""
     return f"{sum(place.oracle) / len(place.oracle):.2f}"
 
 
-def _against(places: Mapping[Place, Shown], row: str, column: str, rows: Sequence[str]) -> str:
-    found = against_best(places, row, column, rows)
-    if found is None:
+def _against(places: Mapping[Place, Runs], row: str, column: str, rows: Sequence[str]) -> str:
+    best = against_best(places, row, column, rows)
+    if best is None:
         return ""
-    p = "" if found.p is None else ", p < 0.001" if found.p < 0.001 else f", p = {found.p:.3f}"
-    return f"{found.difference:+.2f} ({found.row}{p})"
+    p = "" if best.p is None else ", p < 0.001" if best.p < 0.001 else f", p = {best.p:.3f}"
+    return f"{best.difference:+.2f} ({best.row}{p})"
 
 
-def _remarks(shown: Mapping[Place, Shown]) -> Iterator[str]:
+def _run_notes(shown: Mapping[Place, Runs]) -> Iterator[str]:
     runs = {len(s.scores) for s in shown.values() if s.scores}
     if not runs:
         yield "Not kept by the runs there are." if any(p.lacking for p in shown.values()) else "Not run."
         return
     seeds = str(min(runs)) if len(runs) == 1 else f"{min(runs)}-{max(runs)}"
     rules = Counter(str(m["selection"]) for m in distinct(shown).values() if m.get("selection"))
-    told = f"Mean ± standard deviation over {seeds} seeds, with the 95% interval of the mean."
+    note = f"Mean ± standard deviation over {seeds} seeds, with the 95% interval of the mean."
     if max(runs) == 1:
-        told = "One seed."
+        note = "One seed."
     if len(rules) == 1:
-        told += f" Selection of weights: {_rule(next(iter(rules)))}."
+        note += f" Selection of weights: {_rule(next(iter(rules)))}."
     elif rules:
         parts = (f"{_rule(rule)} ({n} runs)" for rule, n in rules.most_common())
-        told += f" Selection of weights: {', '.join(parts)}."
-    yield told
+        note += f" Selection of weights: {', '.join(parts)}."
+    yield note
     if lacking := max(place.lacking for place in shown.values()):
         yield f"Not kept: up to {lacking} runs of a cell are older than what is shown here and did not keep it."
     if any(place.oracle for place in shown.values()):
         yield "Epoch chosen on test: the best epoch by its test score, for comparison with papers that report it."
 
 
-def distinct(shown: Mapping[Place, Shown]) -> dict[str, Mapping[str, Any]]:
-    """The metrics of each run, which may stand in several places, by the run's key."""
+def distinct(shown: Mapping[Place, Runs]) -> dict[str, Mapping[str, Any]]:
+    """The metrics of each run by its key; a run may stand in several places."""
     return {
         cell.key: metrics for place in shown.values() for cell, metrics in zip(place.cells, place.metrics, strict=True)
     }
@@ -178,8 +180,8 @@ def _rule(selection: str) -> str:
 
 def _comparisons(
     table: Table,
-    shown: Mapping[Place, Shown],
-    means: Mapping[str, Shown],
+    shown: Mapping[Place, Runs],
+    means: Mapping[str, Runs],
     rows: Sequence[str],
     columns: Sequence[str],
 ) -> Iterator[str]:

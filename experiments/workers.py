@@ -15,8 +15,8 @@ from typing import Any
 from experiments.jobs import Failure, origin, run_job
 from experiments.plan import Job
 
-_NO_FORK = "no CUDA in a forked process"  # what a worker answers where some import has touched the GPU before the fork
-_GRACE = 10.0  # seconds that a run has to write its checkpoint when the grid is stopped
+_NO_FORK = "no CUDA in a forked process"  # a worker's answer if an import touched the GPU before the fork
+_GRACE = 10.0  # seconds for a checkpoint when the grid is stopped
 
 
 @dataclass
@@ -26,7 +26,7 @@ class _Worker:
 
 
 class Workers:
-    """One that dies is replaced when next needed, and its job counts as failed.
+    """Processes that take one job at a time. A dead one is replaced when needed; its job counts as failed.
 
     Where the system allows, all are forked from one process that has imported everything and computed nothing:
     a worker is there at once, and the pages of the libraries are shared.
@@ -36,10 +36,10 @@ class Workers:
         self.forks = "forkserver" in multiprocessing.get_all_start_methods()
         self.context: Any = multiprocessing.get_context("forkserver" if self.forks else "spawn")
         if self.forks:
-            # torch imports its compiler when the first optimiser is made, which takes as long as all the rest.
+            # torch imports its compiler with the first optimiser, which takes as long as all other imports.
             self.context.set_forkserver_preload(["experiments.jobs", "torch._dynamo"])
         self.count, self.work = count, work
-        self.told = {**origin(), "at_once": count}
+        self.provenance = {**origin(), "at_once": count}
         self.busy: dict[int, Job] = {}
         self.workers: dict[int, _Worker] = {}
 
@@ -65,7 +65,7 @@ class Workers:
         return [i for i in range(self.count) if i not in self.busy]
 
     def trim(self) -> None:
-        """Give back the memory of the workers that have nothing to do."""
+        """End idle workers to free their memory."""
         for i in self.idle():
             if i in self.workers:
                 self._end(i)
@@ -84,7 +84,7 @@ class Workers:
         threads = int(asked) if asked.isdigit() else (os.cpu_count() or 1) // self.count
         process = self.context.Process(
             target=_work,
-            args=(theirs, self.forks, threads, dict(os.environ), self.told, self.work),
+            args=(theirs, self.forks, threads, dict(os.environ), self.provenance, self.work),
             daemon=True,
         )
         process.start()
@@ -97,7 +97,7 @@ class Workers:
         wait([end for w in at.values() for end in (w.line, w.process.sentinel)], seconds)
         ended: list[tuple[Job, Failure | None]] = []
         for i, worker in at.items():
-            alive = worker.process.is_alive()  # asked first: what a worker said before it died is still there
+            alive = worker.process.is_alive()  # checked first: the last answer of a dead worker can still be read
             try:
                 if worker.line.poll():
                     failure = worker.line.recv()
@@ -128,14 +128,14 @@ def _work(
     forked: bool,
     threads: int,
     environment: Mapping[str, str],
-    told: Mapping[str, Any],
+    provenance: Mapping[str, Any],
     work: Path,
 ) -> None:
     import torch
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the grid, which then ends its workers
     os.environ.clear()
-    os.environ.update(environment)  # that of the process all are forked from may be older
+    os.environ.update(environment)  # the process that all are forked from may have an older one
     torch.set_num_threads(max(1, threads))
     while True:
         try:
@@ -145,10 +145,10 @@ def _work(
         if forked and not _cuda_answers():
             line.send(_NO_FORK)
             return
-        failure = run_job(job, work, told)
+        failure = run_job(job, work, provenance)
         try:
             line.send(failure)
-        except BrokenPipeError:  # gone meanwhile; the result is written all the same
+        except BrokenPipeError:  # gone by now, but the result is written
             return
         if failure is not None and failure.fatal:
             return

@@ -159,8 +159,8 @@ def _same() -> list[Cell]:
     cells = []
     for target, maps in _MAPS.items():
         for same in maps:
-            told = ", ".join(f"{ours} = {theirs}" for ours, theirs in same.items()) or "by name alone"
-            label, shots = f"{target}: {told}", SHOTS[:2] if target == "wnut2016" else SHOTS[1:2]
+            meaning = ", ".join(f"{ours} = {theirs}" for ours, theirs in same.items()) or "by name alone"
+            label, shots = f"{target}: {meaning}", SHOTS[:2] if target == "wnut2016" else SHOTS[1:2]
             cells += [datnet.cell(target, ROWS_3["+ F-Transfer"], _shared(same), label=label, shots=n) for n in shots]
     return cells
 

@@ -57,10 +57,10 @@ PRINTED_EPSILON = 5.0
 def options_of(row: str) -> dict[str, Any]:
     """The options that a row of Table 4 stands for, from its own words."""
     variant = "P" if "P-T" in row else "F" if "F-T" in row else "base"
-    made: dict[str, Any] = {"variant": variant, "adversarial_training": "AT" in row.split()}
+    options: dict[str, Any] = {"variant": variant, "adversarial_training": "AT" in row.split()}
     if variant != "base":
-        made["adversary"] = {"(no AD)": "none", "(AD)": "ad", "(GRAD)": "grad"}[row[row.index("(") :]]
-    return made
+        options["adversary"] = {"(no AD)": "none", "(AD)": "ad", "(GRAD)": "grad"}[row[row.index("(") :]]
+    return options
 
 
 def cell(
