@@ -258,7 +258,7 @@ def test_the_rule_that_picks_a_variant(make_method: Make, corpora: tuple[Corpus,
         method = make_method("auto-datnet", [source], replace(corpus, language=language))
         method.check()
         assert method.choice()[0] == variant
-        assert reason in method.run_notes()[0]
+        assert reason in method.choices()[0]
         kind = SharedPrivateEncoder if variant == "P" else RecurrentEncoder
         assert type(method.train(None).model.encoder) is kind
 
