@@ -39,7 +39,7 @@ def _templates() -> Environment:
 
 
 def _escaped(template: str | None) -> bool:
-    return not str(template).endswith(".md")
+    return not str(template).endswith(".md.jinja")
 
 
 def page(template: str, **values: Any) -> str:

@@ -1,4 +1,4 @@
-"""The model card of a tagger: its data, method, scores and limits. The text is ``reports/templates/card.md``."""
+"""The model card of a tagger: its data, method, scores and limits. The text is ``reports/templates/card.md.jinja``."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def model_card(
     with suppress(NershiftError):  # the method of a plugin that is not installed, or of a later version
         paper = METHODS[method]
     return page(
-        "card.md",
+        "card.md.jinja",  # not .md: the wheel has no pages
         header=yaml.safe_dump(header, sort_keys=False, allow_unicode=True),
         name=name,
         repo_id=repo_id,
