@@ -46,6 +46,13 @@ class Registry(Mapping[str, T], Generic[T]):
         """Decorate a part to make it known under ``name``; it is found under each of ``aliases`` too.
 
         A class learns its name: as ``attribute`` of the registry says, where it has one.
+
+        Example:
+            >>> parts = Registry[type]("part", "example.parts", attribute="kind")
+            >>> @parts.register("mine")
+            ... class Mine: ...
+            >>> parts["mine"] is Mine, Mine.kind
+            (True, 'mine')
         """
 
         def keep(part: P) -> P:
