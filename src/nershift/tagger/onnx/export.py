@@ -117,7 +117,8 @@ def compare(tagger: Tagger, exported: OnnxTagger, sentences: Sequence[Sentence])
         ours, mask = head.project(states).float().cpu().numpy(), batch.mask.cpu().numpy()
         theirs, their_mask = exported.reader.scores(rows)
         assert np.array_equal(mask, their_mask)
-        difference = max(difference, float(np.abs(ours - theirs)[mask].max()))
+        gaps = np.nan_to_num(np.abs(ours - theirs)[mask], nan=np.inf)  # max() would pass over a NaN
+        difference = max(difference, float(gaps.max()))
         # A prototype that no example has stands at a score far below all others.
         largest = max(largest, float(np.abs(ours)[mask & (np.abs(ours) < 1e8).all(-1)].max(initial=0.0)))
         tags = np.concatenate([np.array(row) for row in head.decode(states, batch.mask)])
