@@ -161,9 +161,9 @@ class ResultStore:
             return self._unmerged[key].result
         return next((p.results[key] for p in self._papers.values() if key in p.results), None)
 
-    def analysis(self, cell: Cell) -> Mapping[str, Any]:
-        """The ``errors`` and ``spans`` that a run kept; a run that kept none has none."""
-        key = cell.key
+    def analysis(self, run: Cell | Result) -> Mapping[str, Any]:
+        """The ``errors`` and ``spans`` that a run kept, if any."""
+        key = run.key
         if key in self._unmerged:
             return self._unmerged[key].analysis
         for name, paper in self._papers.items():

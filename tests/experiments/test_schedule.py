@@ -14,7 +14,7 @@ from experiments.jobs import Failure, smaller
 from experiments.papers import TABLES
 from experiments.plan import Job, plan
 from experiments.pool import HALVINGS, Outcome, run_grid
-from experiments.store import ROOT, Result, ResultStore
+from experiments.store import Result, ResultStore
 from nershift.run import resolve
 
 OOM = Failure("CUDA out of memory", "OutOfMemoryError: CUDA out of memory", memory=True)
@@ -164,8 +164,8 @@ def test_halved_batches_make_the_same_number_of_updates() -> None:
     assert smaller(cell, 0) == cell.settings
 
 
-def test_estimates_bound_the_steps_of_finished_runs() -> None:
-    results = list(ResultStore(ROOT))
+def test_estimates_bound_the_steps_of_finished_runs(committed: ResultStore) -> None:
+    results = list(committed)
     assert results
     exact = 0
     for result in results:
@@ -209,6 +209,6 @@ def test_every_cell_of_every_table_has_an_estimate(name: str) -> None:
             assert estimate(cell, pretrain=True).steps > 0
 
 
-def test_every_committed_result_is_shown_in_some_table() -> None:
+def test_every_committed_result_is_shown_in_some_table(committed: ResultStore) -> None:
     shown = {c.key for t in TABLES.values() for c in t.cells(range(1, 11))}
-    assert {result.key for result in ResultStore(ROOT)} <= shown
+    assert {result.key for result in committed} <= shown
