@@ -18,8 +18,16 @@ from nershift.errors import ConfigError, closest, nearest
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
+_hints: dict[type, dict[str, Any]] = {}
 _noted: set[str] = set()  # old names that the user has been told about
 _BLOCK = "a block of settings (key: value)"
+
+
+def _type_hints(cls: type) -> dict[str, Any]:
+    """Looked up once for each block of settings: that takes most of the time of reading them."""
+    if cls not in _hints:
+        _hints[cls] = get_type_hints(cls)
+    return _hints[cls]
 
 
 def setting(
@@ -245,7 +253,7 @@ def build(cls: type[T], values: Mapping[str, Any], place: str = "config", *, sav
     """
     if not isinstance(values, Mapping):
         raise ConfigError(f"found {values!r}", place=place, expected=_BLOCK)
-    hints = get_type_hints(cls)
+    hints = _type_hints(cls)
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     converted = {}
     for key, value in current_names(cls, values, place, saved=saved).items():
@@ -278,7 +286,7 @@ def current_names(
     fields = dataclasses.fields(cls)
     renamed = {f.metadata["was"]: f.name for f in fields if f.metadata.get("was")}
     old_values = {f.name: f.metadata.get("old_values", {}) for f in fields}
-    hints, current = get_type_hints(cls), dict[str, Any]()
+    hints, current = _type_hints(cls), dict[str, Any]()
     for key, value in values.items():
         if key in renamed:
             old, key = f"{place}.{key}", renamed[key]
@@ -335,7 +343,7 @@ def settings_of(config: Any, block: str = "") -> Iterator[SettingInfo]:
         >>> row.name, row.value, row.default, row.help
         ('train.optimizer', 'sgd', 'adam', 'Optimiser.')
     """
-    hints = get_type_hints(type(config))
+    hints = _type_hints(type(config))
     for f in dataclasses.fields(config):
         name, value = f"{block}.{f.name}" if block else f.name, getattr(config, f.name)
         if dataclasses.is_dataclass(value):
