@@ -79,10 +79,12 @@ def test_imports_go_one_way(unit: str) -> None:
 
 def test_no_cycle_among_modules_even_by_imports_in_functions() -> None:
     graph = {module: others - {module, "nershift"} for module, others in EDGES.items() if module != "nershift"}
+    cycle: list[str] = []
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
-        pytest.fail(" -> ".join(error.args[1]))
+        cycle = error.args[1]
+    assert not cycle
 
 
 @pytest.mark.parametrize("paper", PAPERS)

@@ -1,6 +1,6 @@
 """The main job in two minutes: 40 labelled clinic notes alone, and the same 40 after seven other domains.
 
-Run it with ``python -m nershift.demo [OUT]``; everything it needs is built in.
+Run it with ``python -m nershift.demo [OUT] [SETTING=VALUE …]``; everything it needs is built in.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nershift.comparison import compare
+from nershift.config import merge, parse_settings
 from nershift.data.builtin import BUILTIN_DOMAINS, builtin_corpus
 from nershift.reports import html
 from nershift.reports.model import ComparisonRow, RunReport
@@ -33,7 +35,7 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def main(out: Path) -> None:
+def main(out: Path, settings: Mapping[str, Any]) -> None:
     console = Console()
     torch.set_num_threads(1)  # a model this small gains nothing from more, and numbers are the same everywhere
     target = builtin_corpus(TARGET)
@@ -42,10 +44,11 @@ def main(out: Path) -> None:
         f"[bold]nershift demo[/]: a tagger for '{TARGET}' ({', '.join(target.types)}) from {SHOTS} labelled "
         f"sentences; {len(sources)} other domains with 1,000 sentences each can help.\n"
     )
+    common: dict[str, Any] = {"shots": SHOTS, "seed": SEED, "config": merge(SETTINGS, settings), "overwrite": True}
     began = time.monotonic()
     runs = {
-        "target only": transfer("target_only", target, out=out / "target-only", **_common()),
-        "transfer": transfer("finetune", target, sources, out=out / "transfer", **_common()),
+        "target only": transfer("target_only", target, out=out / "target-only", **common),
+        "transfer": transfer("finetune", target, sources, out=out / "transfer", **common),
     }
     seconds = time.monotonic() - began
     _show_sample(console, runs)
@@ -55,10 +58,6 @@ def main(out: Path) -> None:
     command = os.path.relpath(Path(sys.executable).with_name("nershift"))
     text = "Dr. Osei gave her 20 mg of Velmorin."
     console.print(f"Use the tagger: echo '{text}' | {command} predict --model {out / 'transfer'} -", soft_wrap=True)
-
-
-def _common() -> dict[str, Any]:
-    return {"shots": SHOTS, "seed": SEED, "config": SETTINGS, "overwrite": True}
 
 
 def _show_sample(console: Console, runs: dict[str, Run]) -> None:
@@ -98,4 +97,5 @@ def _write_page(out: Path, runs: dict[str, Run]) -> Path:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path("demo"))
+    folders = [Path(word) for word in sys.argv[1:] if "=" not in word]
+    main(folders[0] if folders else Path("demo"), parse_settings(word for word in sys.argv[1:] if "=" in word))

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from nershift.encoders.base import rebuild_encoder
-from nershift.errors import CheckpointError, ConfigError
+from nershift.errors import CheckpointError
 from nershift.heads.base import Head, head_from
 from nershift.model import TaggingModel
-from nershift.storage import load_tensors, save_tensors, write_text
+from nershift.storage import load_tensors, rebuilding, save_tensors, write_text
 
 FORMAT = 2
 _READABLE = (1, FORMAT)  # format 1 called heads decoders
@@ -55,16 +55,9 @@ def load_model(folder: Path) -> tuple[TaggingModel, dict[str, Any]]:
             expected=f"format {FORMAT} or older",
             fix="use the version of nershift that wrote it, or train again",
         )
-    try:
+    with rebuilding(path):
         model = _rebuild(description, folder)
         meta = dict(description["meta"])
-    except (ConfigError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CheckpointError(
-            f"something is missing or wrong ({type(error).__name__}: {error})",
-            place=str(path),
-            expected="what nershift wrote there",
-            fix="restore it, or train again",
-        ) from None
     _load_weights(model, folder / "model.safetensors")
     return model.eval(), meta
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from nershift.errors import CheckpointError, DataError
+from nershift.errors import CheckpointError, ConfigError, DataError
 
 
 @contextmanager
@@ -47,6 +47,20 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     """Call ``write(temporary)`` and move what it wrote to ``path``."""
     with replacing(path) as temporary:
         write(temporary)
+
+
+@contextmanager
+def rebuilding(path: Path) -> Iterator[None]:
+    """Whatever fails while an object is rebuilt from what we wrote to ``path`` means that the file is damaged."""
+    try:
+        yield
+    except (ConfigError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(
+            f"something is missing or wrong ({type(error).__name__}: {error})",
+            place=str(path),
+            expected="what nershift wrote there",
+            fix="restore it, or train again",
+        ) from None
 
 
 def clear_leftovers(folder: Path) -> None:

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from nershift.data.spans import Sentence
-from nershift.errors import CheckpointError, ConfigError
 from nershift.model import TaggingModel
 from nershift.registry import Registry
-from nershift.storage import write_text
+from nershift.storage import rebuilding, write_text
 
 ADAPTERS = Registry["type[SentenceAdapter]"](
     "sentence adapter", "nershift.adapters", "nershift.methods", attribute="kind"
@@ -78,13 +77,6 @@ def load_adapter(folder: Path) -> SentenceAdapter | None:
     path = folder / _FILE
     if not path.exists():
         return None
-    try:
+    with rebuilding(path):
         description = json.loads(path.read_text(encoding="utf-8"))
         return ADAPTERS[description.get("kind", _FIRST_KIND)].rebuild(description, folder)
-    except (ConfigError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CheckpointError(
-            f"something is missing or wrong ({type(error).__name__}: {error})",
-            place=str(path),
-            expected="what nershift wrote there",
-            fix="restore it, or train again",
-        ) from None

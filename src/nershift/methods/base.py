@@ -132,6 +132,12 @@ class Method:
                     fix=f"omit {block}.fgm_epsilon, or --set encoder.{thaw}",
                 )
 
+    def need_recurrent(self, why: str) -> None:
+        """Refuse any encoder that is not recurrent."""
+        if self.config.encoder.kind != "recurrent":
+            found = f"found '{self.config.encoder.kind}'"
+            raise ConfigError(found, place="encoder.kind", expected=f"recurrent: {why}")
+
     def pretrain(self) -> TrainingStage | None:
         """Learn from the sources, without a look at the target."""
         return None

@@ -95,6 +95,5 @@ class Dann(Method):
         return self.target_stage(start) if self.target.splits.get("train") else None
 
     def finish(self, model: TaggingModel) -> TaggingModel:
-        heads = dict(model.named_heads())
-        head = heads.get(TARGET) or next(iter(heads.values()))
-        return TaggingModel(model.encoder, {TARGET: head}).to(model.device)
+        keys = [key for key, _ in model.named_heads()]
+        return model.deployable(TARGET if TARGET in keys else keys[0])

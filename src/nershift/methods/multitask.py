@@ -29,4 +29,4 @@ class MultiTask(Method):
         return TrainingStage("train", model, config, samplers, self.config.seed, dev, steps_per_epoch=steps)
 
     def finish(self, model: TaggingModel) -> TaggingModel:
-        return TaggingModel(model.encoder, {TARGET: model.head(TARGET)}).to(model.device)
+        return model.deployable(TARGET)

@@ -135,7 +135,7 @@ def test_a_broken_support(run: Run) -> None:
 
 
 def test_a_folder_of_an_earlier_version(run: Run) -> None:
-    """It holds settings of its own kind in place of the options."""
+    """Its file has a block `settings` where today's has `options`, and still loads."""
     gold, pred = run.predictions()
     path = run.folder / "support.json"
     body = json.loads(path.read_text())

@@ -15,7 +15,7 @@ from nershift.data.labels import LabelSpace
 from nershift.data.raw import Joined
 from nershift.data.spans import Sentence
 from nershift.encoders.recurrent import RecurrentEncoder
-from nershift.errors import ConfigError, SetupError
+from nershift.errors import SetupError
 from nershift.methods.base import TARGET, register
 from nershift.methods.crosslm.lm_features import LMFeatureEncoder
 from nershift.methods.crosslm.sampled_softmax import SampledSoftmax, language_model_loss
@@ -71,12 +71,7 @@ class BiLM(TextMethod):
 
     def check(self) -> None:
         super().check()
-        if self.config.encoder.kind != "recurrent":
-            raise ConfigError(
-                f"found '{self.config.encoder.kind}'",
-                place="encoder.kind",
-                expected="recurrent: the language model's states are inputs of a recurrent layer",
-            )
+        self.need_recurrent("the language model's states are inputs of a recurrent layer")
         if not self._texts():
             raise SetupError(
                 f"there is no text of '{self.options.texts}' to learn a language model from",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,26 +35,21 @@ FEW = 100  # target sentences up to which full sharing is the better choice (§4
 _SHOWN = 300  # sentences per side whose shared states are saved
 
 
-class DATNetBase(Method):
+class DATNetBase(Method, ABC):
     """What `datnet` and `auto-datnet` share: all but who chooses the variant."""
 
     presets = PRESETS
     options: DATNetOptions | AutoOptions
 
+    @abstractmethod
     def choice(self) -> tuple[str, str]:
         """The variant (F, P or base) and the reason for it."""
-        raise NotImplementedError
 
     # -- checks ------------------------------------------------------------------------------------------
 
     def check(self) -> None:
         super().check()
-        if self.config.encoder.kind != "recurrent":
-            raise ConfigError(
-                f"found '{self.config.encoder.kind}'",
-                place="encoder.kind",
-                expected=f"recurrent: method '{self.name}' shares and perturbs a recurrent encoder",
-            )
+        self.need_recurrent(f"method '{self.name}' shares and perturbs a recurrent encoder")
         if self.setup.sources and self.setup.target is not None:
             self._check_heads()
 
