@@ -38,8 +38,8 @@ Names = Annotated[list[str] | None, typer.Argument(help="Experiments; default: a
 def list_(results: Results = ROOT, work: Work = WORK) -> None:
     """Name every experiment with its methods, corpora, seeds and an estimate of what it costs on one GPU.
 
-    Hours are those of an H200 that sixteen runs share, estimated from steps and corpus sizes and corrected by the
-    finished runs.
+    Hours are those of an H200 that sixteen runs share (without a GPU: of two cores), estimated from updates and corpus
+    sizes and corrected by the finished runs.
     """
     store = ResultStore(results, work)
     rates = Rates.learn(store)

@@ -58,7 +58,8 @@ class Cell:
     @property
     def settings(self) -> dict[str, Any]:
         """What to run it with: its config over the defaults that the first results had."""
-        return run_settings(self.config)
+        few = (self.shots is not None or self.ratio is not None) and not self.train_on_dev
+        return run_settings(self.method, self.config, few)
 
     def spec(self) -> dict[str, Any]:
         """What decides the result: everything but the table and row under which it is shown."""
@@ -77,9 +78,9 @@ class Cell:
         if self.joint:
             return None
         first = first_names({"method": self.pretrained_by, "config": self.config})
-        stage = {k: v for k, v in first["config"].items() if k != "train"}
-        if "decoder" in stage:  # how the target's head starts is no matter of the sources
-            stage["decoder"] = {k: v for k, v in stage["decoder"].items() if k not in ("start", "same")}
+        stage = {k: v for k, v in first["config"].items() if k not in ("train", "selection")}
+        for block in {"decoder", "options"} & stage.keys():  # how the target's head starts is no matter of the sources
+            stage[block] = {k: v for k, v in stage[block].items() if k not in ("start", "same", "new_rows")}
         what = [first["method"], self.sources, self.seed, self.labels, stage]
         return _digest([*what, "disjoint"] if self.disjoint else what)
 

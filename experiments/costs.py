@@ -1,6 +1,7 @@
 """Estimated cost of a cell from corpus sizes and schedules, corrected by similar cells that have finished.
 
-The unit is seconds of a GPU that many runs share: the wall time of a run divided by how many ran at once.
+The unit is seconds of a GPU (without one: of the CPU) that many runs share: the wall time of a run divided by how many
+ran at once.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from statistics import median
+
+import torch
 
 from experiments.cells import Cell
 from experiments.store import Result
@@ -20,11 +23,14 @@ from nershift.data.catalog import catalog
 from nershift.encoders.base import ENCODERS
 from nershift.encoders.base import Cost as EncoderCost
 from nershift.errors import ConfigError
+from nershift.run import HELD_OUT, resolve
+from nershift.training.budget import Budget, batch_size
 
 _UNKNOWN = 5000  # sentences of a corpus whose size is not in the catalog
 _HELD_OUT = 0.1
 _AT_ONCE = 16  # runs at once, for results that do not say
 _EVALUATED = 0.5  # of a batch of the same size that is only decoded
+_CPU = 15.0  # what two cores need where such a GPU needs 1
 _START = 0.25  # reading files, building and saving a model
 # Passes over a batch per step, if not one.
 _PASSES = {"metaner": 1.3, "metacross": 5.0}
@@ -61,14 +67,16 @@ class Rates:
     """By which factor finished runs exceeded the estimate, by method, encoder and stage."""
 
     factors: dict[tuple[str, str, bool], float] = field(default_factory=dict)
+    unknown: float = 1.0  # where no run with that encoder has finished
 
     @classmethod
-    def learn(cls, results: Iterable[Result]) -> Rates:
-        """From every run on a GPU."""
+    def learn(cls, results: Iterable[Result], device: str = "") -> Rates:
+        """From every run on this kind of device; default: the one that runs here would have."""
+        device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         seen: dict[tuple[str, str, bool], list[float]] = defaultdict(list)
         for result in results:
             metrics = result.metrics
-            if not str(metrics.get("device", "")).startswith("cuda"):
+            if not str(metrics.get("device", "")).startswith(device):
                 continue
             cell = Cell.of(result.spec, joint=metrics.get("data", {}).get("start") is None)
             together = result.origin.get("at_once", _AT_ONCE)
@@ -78,13 +86,13 @@ class Rates:
                     if seconds:
                         expected = estimate(cell, pretrain=pretrain).seconds
                         seen[_kind(cell, pretrain)].append(seconds / together / expected)
-        return cls({kind: median(ratios) for kind, ratios in seen.items()})
+        return cls({kind: median(ratios) for kind, ratios in seen.items()}, _CPU if device == "cpu" else 1.0)
 
     def __call__(self, cell: Cell, *, pretrain: bool = False) -> Cost:
         plain = estimate(cell, pretrain=pretrain)
         kind = _kind(cell, pretrain)
         alike = [f for k, f in self.factors.items() if k[1] == kind[1]]
-        factor = self.factors.get(kind) or (median(alike) if alike else 1.0)
+        factor = self.factors.get(kind) or (median(alike) if alike else self.unknown)
         return Cost(plain.steps, plain.seconds * factor)
 
 
@@ -98,7 +106,7 @@ def total(cells: Iterable[Cell], rates: Rates) -> Cost:
 
 def estimate(cell: Cell, *, pretrain: bool = False) -> Cost:
     """The cost of a cell, or of the pre-training that it shares; a joint cell pays for both stages."""
-    config = _config(cell)
+    config = config_of(cell)
     first, second = _phases(cell, config)
     chosen = [first] if pretrain else [second] if cell.pretraining else [first, second]
     cost = Cost(0, _START)
@@ -113,7 +121,7 @@ def estimate(cell: Cell, *, pretrain: bool = False) -> Cost:
 
 def gpu_memory(cell: Cell, *, pretrain: bool = False) -> float:
     """GPU memory in GiB of a cell, or of the pre-training that it shares."""
-    config = _config(cell)
+    config = config_of(cell)
     if cell.pretrained_by == "metacross":
         return _GIB_META
     stages = [config.pretrain] if pretrain else [config.train]
@@ -126,14 +134,22 @@ def gpu_memory(cell: Cell, *, pretrain: bool = False) -> float:
     return encoder.parts * (encoder.gib + sentence * max(stage.batch_size for stage in stages))
 
 
-def _config(cell: Cell) -> Config:
-    return _resolved(cell.method, json.dumps(cell.settings, sort_keys=True))
+def config_of(cell: Cell) -> Config:
+    """The cell's settings, batch sizes that were left to the amount of data filled in."""
+    config = _resolved(cell.method, json.dumps(cell.settings, sort_keys=True))
+    return replace(
+        config,
+        train=_with_batches(config.train, _labelled(cell)),
+        pretrain=_with_batches(config.pretrain, sum(_size(s) for s in cell.sources)),
+    )
+
+
+def _with_batches(stage: TrainConfig, sentences: int) -> TrainConfig:
+    return stage if stage.batch_size else replace(stage, batch_size=batch_size(sentences))
 
 
 @lru_cache(maxsize=4096)
 def _resolved(method: str, config: str) -> Config:
-    from nershift.run import resolve
-
     return resolve(method, json.loads(config))
 
 
@@ -144,17 +160,16 @@ def _encoder(config: Config) -> EncoderCost:
 def _phase_cost(work: _Work, encoder: EncoderCost) -> Cost:
     config = work.config
     counts = [-(-n // config.batch_size) for n in work.samplers if n]
-    steps = config.epochs * work.steps(counts)
-    if config.max_steps:
-        steps = min(steps, config.max_steps)
-    epochs = -(-steps // max(1, work.steps(counts)))
-    batches = steps * (len(counts) if work.at_once else 1) * work.passes * config.accumulate
+    drawn = len(counts) if work.at_once else 1  # batches of a step
+    budget = Budget.of(config, max(1, work.steps(counts)), work.dev, drawn * config.batch_size * config.accumulate)
+    batches = budget.total * drawn * work.passes * config.accumulate
     if config.fgm_epsilon:
         batches *= 2
     # A recurrent layer waits for its own steps whatever the batch holds; a transformer's work grows with it.
     grows = 1.0 if encoder.sequential else config.batch_size / 32
-    seconds = batches * grows * encoder.seconds + epochs * _decoding(work.dev, config, encoder)
-    return Cost(config.model_soup * steps, config.model_soup * seconds)
+    evaluations = -(-budget.total // budget.every) if budget.total else 0
+    seconds = batches * grows * encoder.seconds + evaluations * _decoding(work.dev, config, encoder)
+    return Cost(config.model_soup * budget.total, config.model_soup * seconds)
 
 
 def _decoding(sentences: int, config: TrainConfig, encoder: EncoderCost) -> float:
@@ -166,7 +181,8 @@ def _phases(cell: Cell, config: Config) -> tuple[_Work | None, _Work | None]:
     """What pre-training and training do, as the methods set them up."""
     base, options = cell.pretrained_by, config.options
     sources, own = [_size(s) for s in cell.sources], _labelled(cell)
-    source_dev, dev = sum(_size(s, "dev") for s in cell.sources), _size(cell.target, "dev")
+    source_dev, dev = sum(_size(s, "dev") for s in cell.sources), _selecting(cell, config, own)
+    own -= dev if config.selection == "held_out" else 0
     texts = [_raw_size(text) for _, text in cell.raw]
     first, second = config.pretrain, config.train
     mixed = _Work(first, sources, sum, dev=source_dev)
@@ -207,7 +223,7 @@ def _phases(cell: Cell, config: Config) -> tuple[_Work | None, _Work | None]:
 
 
 def _kind(cell: Cell, pretrain: bool) -> tuple[str, str, bool]:
-    encoder = _config(cell).encoder.kind
+    encoder = config_of(cell).encoder.kind
     return cell.pretrained_by if pretrain else cell.method, encoder, pretrain
 
 
@@ -231,6 +247,15 @@ def _labelled(cell: Cell) -> int:
     if cell.shots is not None:
         return min(size, cell.shots)
     return round(size * cell.ratio) if cell.ratio is not None else size
+
+
+def _selecting(cell: Cell, config: Config, labelled: int) -> int:
+    """Sentences of the target that select its weights."""
+    if config.selection == "held_out":
+        return round(HELD_OUT * labelled)
+    few = cell.shots is not None or cell.ratio is not None
+    unseen = config.selection == "last" or (config.selection == "auto" and few)
+    return 0 if unseen else _size(cell.target, "dev")
 
 
 def _raw_size(text: str) -> int:

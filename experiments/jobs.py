@@ -21,6 +21,7 @@ import torch
 
 import nershift
 from experiments.cells import Cell, Labels
+from experiments.costs import config_of
 from experiments.error_analysis import pack_spans, summarise_errors
 from experiments.metaner.homogeneous import homogeneous_map
 from experiments.plan import Job
@@ -107,25 +108,28 @@ def smaller(cell: Cell, halved: int) -> dict[str, Any]:
     """The cell's settings with batches halved this often and as many more of them per step.
 
     An epoch of the loop has a step for each batch of a sampler, so that with half the batch and twice the batches a
-    step it passes twice over the text: epochs, patience and decay are counted anew. The updates stay the same in
-    number and size; the model is selected less often.
+    step it passes twice over the text: where epochs give the length, they, patience and decay are counted anew. The
+    updates stay the same in number and size; the model is selected less often.
     """
     if not halved:
         return cell.settings
-    config, parts = run.resolve(cell.method, cell.settings, cell.seed), 2**halved
-    over: dict[str, Any] = {}
-    for name in ("pretrain", "train"):
-        stage: TrainConfig = getattr(config, name)
-        batch = max(1, stage.batch_size // parts)
-        over[name] = {
-            "batch_size": batch,
-            "accumulate": stage.accumulate * parts,
+    config = config_of(cell)
+    return merge(cell.settings, {name: _halved(getattr(config, name), 2**halved) for name in ("pretrain", "train")})
+
+
+def _halved(stage: TrainConfig, parts: int) -> dict[str, Any]:
+    over: dict[str, Any] = {
+        "batch_size": max(1, stage.batch_size // parts),
+        "accumulate": stage.accumulate * parts,
+        "eval_batch_size": max(1, stage.eval_batch_size // parts),
+    }
+    if stage.epochs:
+        over |= {
             "epochs": max(1, round(stage.epochs / parts)),
             "patience": -(-stage.patience // parts),
             "lr_decay": stage.lr_decay * parts,
-            "eval_batch_size": max(1, stage.eval_batch_size // parts),
         }
-    return merge(cell.settings, over)
+    return over
 
 
 def run_pretraining(cell: Cell, work: Path, *, halved: int = 0) -> None:
@@ -133,10 +137,13 @@ def run_pretraining(cell: Cell, work: Path, *, halved: int = 0) -> None:
     if (folder / "model.json").exists():
         return
     trial = work / f"{folder.name}{_suffix(halved)}"
-    fresh, began = not trial.exists(), time.monotonic()
+    fresh, began, cpu = not trial.exists(), time.monotonic(), time.process_time()
     config = {k: v for k, v in smaller(cell, halved).items() if k != "train"}
     run.pretrain(cell.pretrained_by, _sources(cell), out=trial, config=config, seed=cell.seed, quiet=True)
-    facts: dict[str, Any] = {"pretrain_seconds": round(time.monotonic() - began, 2)} if fresh else {}
+    facts: dict[str, Any] = {}
+    if fresh:
+        facts["pretrain_seconds"] = round(time.monotonic() - began, 2)
+        facts["pretrain_cpu_seconds"] = round(time.process_time() - cpu, 2)
     write_text(trial / _FACTS, json.dumps(facts | _shrunk(halved, "pre-training")))
     if trial != folder:
         shutil.rmtree(folder, ignore_errors=True)
@@ -147,6 +154,7 @@ def run_cell(cell: Cell, work: Path, *, provenance: Mapping[str, Any] | None = N
     """``provenance``: code and machine, if not those of this process."""
     folder = work / f"cell-{cell.key}{_suffix(halved)}"
     start = work / f"pretrained-{cell.pretraining}" if cell.pretraining else None
+    fresh, cpu = not folder.exists(), time.process_time()
     done = run.transfer(
         cell.method,
         _target(cell),
@@ -161,8 +169,9 @@ def run_cell(cell: Cell, work: Path, *, provenance: Mapping[str, Any] | None = N
         quiet=True,
         report=False,
     )
+    spent = {"cpu_seconds": round(time.process_time() - cpu, 2)} if fresh else {}
     gold, predicted = done.predictions()
-    metrics = {**done.metrics, "test_tokens": token_scores(gold, predicted).to_dict()}
+    metrics = {**done.metrics, **spent, "test_tokens": token_scores(gold, predicted).to_dict()}
     analysis: dict[str, Any] = {"errors": summarise_errors(gold, predicted, _labelled(cell))}
     if start is not None:  # the name says which pre-training; the path is of this machine only
         metrics["data"] = {**metrics["data"], "start": start.name}

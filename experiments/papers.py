@@ -4,28 +4,37 @@ from __future__ import annotations
 
 import experiments.baselines.tables
 import experiments.crosslm.choices
+import experiments.crosslm.fair
 import experiments.crosslm.tables
 import experiments.datnet.choices
 import experiments.datnet.tables
+import experiments.few.tables
+import experiments.laner.crossner
 import experiments.laner.tables
 import experiments.metacross.tables
+import experiments.metaner.fair
 import experiments.metaner.tables
 from experiments.table import Table
 from nershift.errors import ConfigError, nearest
 
 _MODULES = (
     experiments.baselines.tables,
+    experiments.few.tables,
+    experiments.metaner.fair,
     experiments.metaner.tables,
     experiments.metacross.tables,
+    experiments.crosslm.fair,
     experiments.crosslm.tables,
     experiments.crosslm.choices,
     experiments.datnet.tables,
     experiments.datnet.choices,
+    experiments.laner.crossner,
     experiments.laner.tables,
 )
 # By folder; names of tables begin with that of their folder.
 TITLES = {
     "baselines": "Baselines",
+    "few": "Few labels",
     "metaner": "MetaNER",
     "metacross": "MetaCross",
     "crosslm": "CrossLM",

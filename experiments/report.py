@@ -16,7 +16,7 @@ from experiments.papers import TABLES, TITLES, get_table
 from experiments.ranks import Ranking
 from experiments.report_calibration import calibration_table
 from experiments.report_errors import ColumnErrors, errors_of
-from experiments.show import View, as_markdown, view
+from experiments.show import View, as_markdown, updates_table, view
 from experiments.store import ResultStore
 from experiments.table import Table
 from nershift.errors import MissingExtraError
@@ -122,6 +122,8 @@ def _section(part: Part, fold: bool = False) -> str:
         body += f"<h3>Critical difference</h3>{_drawn(_ranks_chart(part.ranking))}"
         body += f"<p>{escape(describe_ranks(part.ranking))}</p>"
     body += "".join(_errors_html(errors) for errors in part.errors) + notes
+    if part.view.updates:
+        body += pages.table_html(_updates(part.view))
     return f'<section id="{_anchor(table.name)}"><h2>{escape(table.title)}</h2>{body}</section>'
 
 
@@ -153,6 +155,11 @@ def cells(shown: View) -> Cells:
     below = frozenset(i for i, line in enumerate(shown.lines) if line.below)
     rows = tuple((line.name, *line.cells) for line in shown.lines)
     return Cells(_anchor(shown.table.name), shown.table.title, ("", *shown.columns), rows, below=below)
+
+
+def _updates(shown: View) -> Cells:
+    head, lines = updates_table(shown)
+    return Cells(f"{_anchor(shown.table.name)}-updates", "Updates", head, tuple(lines))
 
 
 def _errors_html(errors: ColumnErrors) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from experiments.cells import Cell
 from experiments.store import Result, ResultStore
 from experiments.table import Place, Table
 from nershift.evaluation.stats import SeedSummary, aggregate, f1_of, randomisation_test
+
+Verdict = Literal["reproduced", "refuted", "open"]
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,22 @@ def against_best(shown: Mapping[Place, Runs], ours: str, column: str, rows: Sequ
     best, theirs = max(others, key=lambda item: float(np.mean(item[1].scores)))
     difference = float(np.mean(mine.scores) - np.mean(theirs.scores))
     return Against(best, difference, paired_p(mine, theirs))
+
+
+def verdict(gain_interval: tuple[float | None, float | None], published_gain: float) -> Verdict:
+    """What an interval of our gain says about a paper's.
+
+    ``reproduced``: at least half of it; ``refuted``: less than half; ``open``: the interval has room for both, or there
+    is none.
+
+    Example:
+        >>> verdict((1.2, 2.8), 2.0), verdict((-0.5, 0.9), 2.0), verdict((-0.5, 1.1), 2.0)
+        ('reproduced', 'refuted', 'open')
+    """
+    low, high = gain_interval
+    if low is not None and low >= published_gain / 2:
+        return "reproduced"
+    return "refuted" if high is not None and high < published_gain / 2 else "open"
 
 
 def paired_p(a: Runs, b: Runs) -> float | None:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.label_efficiency import share_notes
-from experiments.scores import Runs, against_best, collect, paired_p, row_means
+from experiments.scores import Runs, against_best, collect, paired_p, row_means, verdict
 from experiments.store import ResultStore
 from experiments.table import Place, Table
-from nershift.evaluation.stats import seed_difference
+from experiments.updates import HEADERS, unequal_note, update_rows
+from nershift.evaluation.stats import SeedSummary, seed_difference
 
 MEAN = "mean"
 NOT_RUN = "not run"
@@ -37,6 +38,7 @@ class View:
     run_notes: tuple[str, ...]  # on the runs
     comparisons: tuple[str, ...]  # of the method with each other row
     shown: Mapping[Place, Runs]
+    updates: tuple[tuple[str, ...], ...] = ()  # row, then as in `updates.HEADERS`
 
     @property
     def done(self) -> int:
@@ -53,8 +55,9 @@ def view(table: Table, store: ResultStore, seeds: Sequence[int] | None = None) -
     head = (*columns, MEAN) if table.average else tuple(columns)
     lines = [line for row in rows for line in _lines(table, places, row, rows, head)]
     compared = tuple(_comparisons(table, shown, means, rows, columns))
-    notes = (*_run_notes(shown), *share_notes(table, shown, store, seeds or table.seeds))
-    return View(table, head, tuple(lines), notes, compared, shown)
+    notes = [*_run_notes(shown), *share_notes(table, shown, store, seeds or table.seeds), unequal_note(table, shown)]
+    trained = tuple(update_rows(table, shown))
+    return View(table, head, tuple(lines), tuple(filter(None, notes)), compared, shown, trained)
 
 
 def markdown(table: Table, store: ResultStore, seeds: Sequence[int] | None = None) -> str:
@@ -74,7 +77,24 @@ def as_markdown(shown: View) -> str:
         lines += ["", *(f"- {comparison}" for comparison in shown.comparisons)]
     for note in shown.table.notes:
         lines += ["", note]
+    if shown.updates:
+        lines += ["", *_updates_markdown(shown)]
     return "\n".join(lines) + "\n"
+
+
+def updates_table(shown: View) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """How long each row trained: headers and lines, without columns in which nothing stands."""
+    whole = [("trained for", *HEADERS), *shown.updates]
+    filled = [column for column in zip(*whole, strict=True) if any(column[1:])]
+    head, *lines = zip(*filled, strict=True)
+    return head, lines
+
+
+def _updates_markdown(shown: View) -> Iterator[str]:
+    head, lines = updates_table(shown)
+    yield "| " + " | ".join(head) + " |"
+    yield "|---|" + "---:|" * (len(head) - 1)
+    yield from ("| " + " | ".join(line) + " |" for line in lines)
 
 
 def _lines(
@@ -206,5 +226,14 @@ def _comparisons(
             spread = f"95% interval over seeds {difference.low:+.2f} to {difference.high:+.2f}"
         yield (
             f"{table.ours} − {row}: {difference.mean:+.2f} ({spread}); significant by approximate randomisation "
-            f"(p < 0.05) on: {', '.join(wins) or 'none'}."
+            f"(p < 0.05) on: {', '.join(wins) or 'none'}.{_claim(table, row, columns, difference)}"
         )
+
+
+def _claim(table: Table, row: str, columns: Sequence[str], difference: SeedSummary) -> str:
+    """What our interval makes of the gain that the paper printed, if it printed both rows."""
+    ours, theirs = (published(table, r, MEAN, [*columns, MEAN]) for r in (table.ours, row))
+    if ours is None or theirs is None or ours <= theirs:
+        return ""
+    found = verdict((difference.low, difference.high), ours - theirs)
+    return f" The paper's gain of {ours - theirs:+.2f}: {found}."

@@ -12,6 +12,7 @@ from typing import Any
 
 from nershift.config import merge
 from nershift.errors import ConfigError
+from nershift.methods import METHODS as METHOD_CLASSES
 
 # First name: name now. Settings by their whole path; a block takes what is in it along.
 METHODS = {"in_domain": "target_only", "d_shift": "source_only", "wpz": "protonet"}
@@ -23,6 +24,7 @@ _STAGE = {
     "perturb": "fgm_epsilon",
     "average": "model_soup",
     "record": "cuda_graphs",
+    "max_steps": "updates",
 }
 SETTINGS: dict[str, str] = {
     "decoder": "head",
@@ -61,8 +63,18 @@ OPTIONS: dict[str, dict[str, str]] = {
 }
 # Values that were renamed, by the first path of their setting.
 VALUES: dict[str, dict[Any, Any]] = {"decoder.start": {"new": False, "carried": True}}
-# Defaults that have changed since the first results: a spec that does not say otherwise means these.
-FIRST_DEFAULTS: dict[str, Any] = {"head": {"from_source": False}}
+# What the first results were run with, now that defaults are others. A spec means these unless it says otherwise; one
+# that says `preset: default` means today's defaults. These settings are younger than the first results or were never
+# said there, so that saying them makes no other key.
+FIRST_DEFAULTS: dict[str, Any] = {
+    "preset": "paper",
+    "selection": "dev",
+    "head": {"from_source": False, "new_rows": "random"},
+}
+# The same where the preset is silent.
+FIRST_STAGE = {"epochs": 30, "batch_size": 32}
+FIRST_OPTIONS: dict[str, dict[str, Any]] = {"laner": {"labels": "union", "new_rows": "nearest"}}
+TODAY = "default"  # the preset that takes today's defaults
 _Path = tuple[str, ...]
 
 
@@ -76,7 +88,7 @@ def first_names(spec: Mapping[str, Any]) -> dict[str, Any]:
     method = str(spec["method"])
     renamed = _inverse(_settings(method))
     values = {path: _inverse(pairs) for path, pairs in VALUES.items()}
-    unsaid = list(_leaves(FIRST_DEFAULTS))
+    unsaid = [] if _of_today(spec["config"]) else list(_leaves(FIRST_DEFAULTS))
     config: dict[str, Any] = {}
     for path, value in _leaves(spec["config"]):
         if (path, value) in unsaid:
@@ -100,12 +112,35 @@ def current_names(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {**spec, "method": METHODS.get(method, method), "config": config}
 
 
-def run_settings(config: Mapping[str, Any]) -> dict[str, Any]:
+def run_settings(method: str, config: Mapping[str, Any], few_labels: bool = False) -> dict[str, Any]:
     """Settings to run a cell with: its own over the defaults of the first results.
 
-    Types that are said to mean the same ask for rows of the source, which were never kept by default.
+    Args:
+        few_labels: the run uses only some of the target's labels, where weights are no longer selected on dev unasked.
     """
-    return dict(config) if config.get("head", {}).get("same") else merge(FIRST_DEFAULTS, config)
+    if _of_today(config):
+        return dict(config)
+    settings = merge(_first_defaults(config, few_labels), config)
+    preset = METHOD_CLASSES[METHODS.get(method, method)].presets[settings["preset"]]
+    options = merge(FIRST_OPTIONS.get(family(method), {}), preset.get("options", {}))
+    lengths = {stage: _length(preset.get(stage, {})) for stage in ("pretrain", "train")}
+    return merge(lengths | ({"options": options} if options else {}), settings)
+
+
+def _first_defaults(config: Mapping[str, Any], few_labels: bool) -> dict[str, Any]:
+    """Types that are said to mean the same ask for rows of the source, which were never kept by default."""
+    same = bool(config.get("head", {}).get("same"))
+    first = merge(FIRST_DEFAULTS, {"head": {"from_source": same}})
+    return first if few_labels else first | {"selection": "auto"}  # dev, where there is one
+
+
+def _length(preset: Mapping[str, Any]) -> dict[str, Any]:
+    """How long a stage trained. With epochs and updates, the shorter counted: a cell with one kept the other."""
+    return {k: v for k, v in merge(FIRST_STAGE, preset).items() if k in ("epochs", "updates", "batch_size")}
+
+
+def _of_today(config: Mapping[str, Any]) -> bool:
+    return config.get("preset") == TODAY
 
 
 def family(method: str) -> str:

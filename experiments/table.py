@@ -60,6 +60,7 @@ class Table:
         parts: columns that one run fills, each behind the column of its place; ``value`` reads them.
         value: what a table shows of a run's metrics, given the part, as a fraction of 100.
         best: whether the best seed is shown too, because the paper prints best runs.
+        unequal: why its rows differ in updates, if they do.
         bound: for curves over shares of labels, runs with all labels, one per target, whose score is to be reached.
     """
 
@@ -75,6 +76,7 @@ class Table:
     parts: tuple[str, ...] = ("",)
     value: Callable[[Mapping[str, Any], str], float] = on_test
     best: bool = False
+    unequal: str = ""
     bound: Sequence[Cell] = ()
 
     @property

@@ -68,6 +68,7 @@ def tiny() -> dict[str, Any]:
     """Settings of a model that trains in a moment."""
     return {
         "device": "cpu",
+        "preset": "paper",
         "encoder": {
             "words": {"size": 12},
             "chars": {"size": 6, "filters": 8, "widths": [2, 3], "max_length": 12},

@@ -23,6 +23,7 @@ LAYERS = (
     ("tagger",),
     ("run_folder",),
     ("run", "dapt"),
+    ("resume_run",),
     ("labelling", "server", "demo"),
     ("cli",),
     ("__main__",),

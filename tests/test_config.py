@@ -71,7 +71,7 @@ def test_an_int_is_a_float_but_not_the_other_way_round() -> None:
         ({"encoder": {"chars": {"widths": 3}}}, "config.encoder.chars.widths", "found 3"),
         ({"encoder": {"chars": {"widths": [2, "x"]}}}, "config.encoder.chars.widths", "found 'x'"),
         ({"options": [1]}, "config.options", r"found \[1\]"),
-        ({"train": {"batch_size": 0}}, "config.train.batch_size", "found 0"),
+        ({"train": {"batch_size": -1}}, "config.train.batch_size", "found -1"),
         ({"train": {"lr": -1}}, "config.train.lr", "found -1"),
         ({"train": {"lr": "nan"}}, "config.train.lr", "found nan"),
         ({"encoder": {"dropout": 1.5}}, "config.encoder.dropout", "found 1.5"),

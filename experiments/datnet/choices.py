@@ -173,7 +173,7 @@ def _heads_full() -> list[Cell]:
     ]
 
 
-_choice = partial(Table, seeds=(1,), value=on_dev)
+_choice = partial(Table, seeds=(1,), value=on_dev, unequal="The rows say how long they train.")
 
 TABLES = [
     Table(

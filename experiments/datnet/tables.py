@@ -274,5 +274,6 @@ TABLES = [
         ],
         by_ratio,
         notes=_SUBSTITUTES,
+        unequal="Rows are of several targets: compare those of one.",
     ),
 ]

@@ -113,7 +113,7 @@ def dapt_cells() -> list[Cell]:
 # Is it the head that pays with few sentences, or that its rows are carried over? Of a size that a CPU can run.
 _SMALL: dict[str, Any] = {
     "encoder": {"transformer": {"name": "minilm"}},
-    "pretrain": {"precision": "fp32", "max_steps": 220},
+    "pretrain": {"precision": "fp32", "updates": 220},
     "train": {"precision": "fp32"},
 }
 _SMALL_SHOTS = (20, 50, None)

@@ -27,12 +27,14 @@ _HOMES = {
     "register_format": "nershift.data.formats.base:register",
     "register_head": "nershift.heads.base:register",
     "register_method": "nershift.methods.base:register",
+    "resume": "nershift.resume_run",
     "setting": "nershift.config",
     "transfer": "nershift.run",
     "write_corpus": "nershift.data.formats",
 }
 __all__ = ["Corpus", "Ensemble", "Entity", "NershiftError", "Run", "Sentence", "Span", "Tagger"]
-__all__ += ["adapt", "builtin_corpus", "compare", "export_onnx", "pretrain", "read_corpus", "transfer", "write_corpus"]
+__all__ += ["adapt", "builtin_corpus", "compare", "export_onnx", "pretrain", "read_corpus", "resume", "transfer"]
+__all__ += ["write_corpus"]
 __all__ += ["register_encoder", "register_format", "register_head", "register_method", "setting"]
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from nershift.errors import NershiftError
     from nershift.heads.base import register as register_head
     from nershift.methods.base import register as register_method
+    from nershift.resume_run import resume
     from nershift.run import adapt, pretrain, transfer
     from nershift.run_folder import Run
     from nershift.tagger.ensemble import Ensemble

@@ -152,6 +152,11 @@ class HeadConfig:
         old_values={"new": False, "carried": True},
     )
     same: dict[str, str] = setting(dict, "Target type: source type, of types that mean the same under other names.")
+    new_rows: Literal["auto", "random", "prototypes", "names"] = setting(
+        "auto",
+        "How types start that no source's head has: at random, from the mean states of labelled tokens, or from the "
+        "states of their names; auto: by the encoder.",
+    )
     options: dict[str, Any] = setting(dict, "Settings that only this kind of head has.")
 
 
@@ -168,10 +173,15 @@ class TrainConfig:
     schedule: Literal["constant", "linear", "inverse"] = setting(
         "constant", "Learning rate over time; linear falls to 0, inverse is lr / (1 + lr_decay · epoch)."
     )
-    lr_decay: float = setting(0.05, "Decay rate ρ of the inverse schedule, per epoch.", was="decay", low=0)
-    warmup: float = setting(0.0, "Share of all steps over which the learning rate rises from 0.", low=0, high=1)
+    lr_decay: float = setting(
+        0.05,
+        "Decay rate ρ of the inverse schedule: per epoch if `epochs` gives the length, else per 100 updates.",
+        was="decay",
+        low=0,
+    )
+    warmup: float = setting(0.0, "Share of all updates over which the learning rate rises from 0.", low=0, high=1)
     clip: float = setting(5.0, "Largest norm of the whole gradient; 0: no clipping.", low=0)
-    batch_size: int = setting(32, "Sentences per batch.", low=1)
+    batch_size: int = setting(0, "Sentences per batch; 0: by the amount of data, 4 for few labels to 32.", low=0)
     accumulate: int = setting(1, "Batches per optimiser step.", low=1)
     max_tokens: int = setting(256, "Longer sentences are split for training; 0: never split.", was="longest", low=0)
     min_source_share: float = setting(
@@ -181,9 +191,20 @@ class TrainConfig:
         low=0,
         high=1,
     )
-    epochs: int = setting(30, "Passes over the training data.", low=0)
-    max_steps: int = setting(0, "Stop after this many optimiser steps; 0: epochs decide.", low=0)
-    patience: int = setting(0, "Stop after this many epochs without a better dev score; 0: never.", low=0)
+    updates: int = setting(
+        0, "Optimiser updates. 0: `epochs` decides or, without it, the amount of data.", was="max_steps", low=0
+    )
+    epochs: int = setting(
+        0, "Length in passes over the training data instead. 0: updates decide. With both, the shorter.", low=0
+    )
+    patience: int = setting(
+        0,
+        "Stop after this many updates without a better dev score (epochs, if `epochs` gives the length); 0: never.",
+        low=0,
+    )
+    average_last: float = setting(
+        0.0, "Share of the last updates whose weights are averaged where no dev score selects; 0: none.", low=0, high=1
+    )
     mention_replacement: float = setting(
         0.0,
         "Share of entities replaced by another entity of their type, drawn anew for every batch; 0: none.",
@@ -215,10 +236,16 @@ class Config:
     """A run is its config: everything that decides the result, apart from data and code."""
 
     method: str = setting("target_only", "Registered name of the method.")
-    preset: str = setting("paper", "Named settings of the method to start from.")
+    preset: str = setting("default", "Named settings of the method to start from: our best, or those of a paper.")
     seed: int = setting(1, "Seed of subset, weights and batches.", low=0)
     device: Literal["auto", "cpu", "cuda", "mps"] = setting(
         "auto", "Device to train on; auto takes a GPU if there is one."
+    )
+    selection: Literal["auto", "dev", "held_out", "last"] = setting(
+        "auto",
+        "Which weights to keep. dev: the best on the dev split. held_out: the best on a fifth of the labels. last: the "
+        "last ones, averaged. auto: with --shots or --ratio last, as if those labels were all there are; else dev if "
+        "there is a dev split.",
     )
     tensorboard: bool = setting(False, "Also write TensorBoard logs.")
     encoder: EncoderConfig = setting(EncoderConfig, "From tokens to states.")

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from nershift.data.spans import Sentence, Span, by_length
 from nershift.encoders.base import Encoder
 from nershift.errors import SetupError
-from nershift.heads.base import Head, Targets, pad_targets
+from nershift.heads.base import Head, Targets, on_device, pad_targets
 
 
 @dataclass
@@ -32,10 +32,8 @@ class Batch:
         return len(self.sentences)
 
     def to(self, device: torch.device | str) -> Batch:
-        # Packing of recurrent sequences wants lengths on the CPU.
-        moved = {k: v if k == "lengths" else v.to(device, non_blocking=True) for k, v in self.inputs.items()}
         targets = self.targets.to(device, non_blocking=True) if self.targets is not None else None
-        return Batch(self.key, self.sentences, moved, targets)
+        return Batch(self.key, self.sentences, on_device(self.inputs, device), targets)
 
 
 class TaggingModel(nn.Module):

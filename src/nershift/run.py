@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import logging
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from nershift.config import Config, build, current_names, merge, to_dict
+from nershift.config import Config, TrainConfig, build, current_names, merge, to_dict
 from nershift.data.corpus import Corpus, subset
 from nershift.data.raw import RawText
 from nershift.data.spans import Sentence
@@ -28,6 +27,7 @@ from nershift.model import TaggingModel
 from nershift.model_store import load_model, save_model
 from nershift.run_folder import Run, collect_notes, finish_folder, open_folder, origin_of, write_results
 from nershift.tagger.tagger import Tagger
+from nershift.training.budget import batch_size
 from nershift.training.logger import TrainLogger
 from nershift.training.loop import Loop, Progress
 from nershift.training.model_soup import AVERAGE, ModelSoup, draw_anew
@@ -37,6 +37,8 @@ from nershift.training.stage import TrainingStage
 # Settings whose values are registered names.
 KINDS: dict[str, Mapping[str, Any]] = {"encoder.kind": ENCODERS, "head.kind": HEADS}
 log = logging.getLogger(__name__)
+Selection = Literal["auto", "dev", "held_out", "last"]
+HELD_OUT = 0.2  # share of the labels that selects the weights with ``selection: held_out``
 
 
 def resolve(method: str, settings: Mapping[str, Any] | None = None, seed: int | None = None) -> Config:
@@ -54,12 +56,13 @@ def resolve(method: str, settings: Mapping[str, Any] | None = None, seed: int | 
             fix=f"--method {values['method']}, or omit 'method' in the settings",
         )
     named, kind = (_value_at(values, "encoder", *path) for path in (("transformer", "name"), ("kind",)))
-    preset = str(values.get("preset", "paper"))
-    if preset not in cls.presets:
+    preset = str(values.get("preset", "default"))
+    if preset not in ("default", *cls.presets):
         raise ConfigError(
             f"method '{method}' has no preset '{preset}'", place="preset", expected=" | ".join(cls.presets)
         )
-    values = merge(merge(dict(cls.presets[preset]), values), {"method": cls.name})
+    begin = _one_length(cls.preset(preset, None if kind is None else str(kind)), values)
+    values = merge(merge(begin, values), {"method": cls.name})
     if seed is not None:
         values["seed"] = seed
     config = build(Config, values)
@@ -76,7 +79,17 @@ def resolve(method: str, settings: Mapping[str, Any] | None = None, seed: int | 
                 f"found '{kind}'{nearest(kind, known)}", place=f"config.{place}", expected=" | ".join(known)
             )
     options: Any = build(cls.Options, config.options, "config.options")
-    return dataclasses.replace(config, options=to_dict(options))
+    return replace(config, options=to_dict(options))
+
+
+def _one_length(preset: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The preset without its length in epochs where the user gives one in updates, and the other way round."""
+    begin = dict(preset)
+    for block in ("pretrain", "train"):
+        given = {name for name in ("updates", "epochs") if _value_at(values, block, name)}
+        if len(given) == 1:
+            begin[block] = {k: v for k, v in begin.get(block, {}).items() if k not in ("updates", "epochs")}
+    return begin
 
 
 def _same_types_in_one_place(values: dict[str, Any]) -> dict[str, Any]:
@@ -111,15 +124,37 @@ class Request:
     @cached_property
     def setup(self) -> Setup:
         target, types = self.target, tuple[str, ...]()
+        selection = self._selection()
         if target is not None:
             labelled = [s for name in ("train", "dev") for s in target.splits.get(name, ())]
             types = tuple(sorted({span.label for s in labelled for span in s.spans}))
             if self.ratio is not None or (self.shots is not None and (self.shots or "train" in target.splits)):
                 few = subset(target.train, shots=self.shots, ratio=self.ratio, seed=self.config.seed)
                 target = target.with_splits(train=few)
+            target = selected_on(target, selection)
+        config = replace(with_batch_sizes(self.config, target, self.sources), selection=selection)
         options: Any = build(METHODS[self.method].Options, self.config.options, "config.options")
         started = self.start is not None
-        return Setup(self.config, options, target, types, tuple(self.sources), dict(self.raw), started)
+        return Setup(config, options, target, types, tuple(self.sources), dict(self.raw), started)
+
+    def _selection(self) -> Selection:
+        """What chooses the weights; ``auto`` as the few labels of a real target would have it."""
+        asked, dev = self.config.selection, self.target is not None and bool(self.target.splits.get("dev"))
+        if asked == "auto":
+            return "last" if self.shots is not None or self.ratio is not None or not dev else "dev"
+        if asked == "dev" and self.target is not None and not dev:
+            raise SetupError(
+                f"target '{self.target.name}' has no dev split to select on",
+                place="config.selection",
+                expected="a dev split",
+                fix="--hold-out 0.1, --set selection=held_out, or --set selection=last",
+            )
+        return asked
+
+    @property
+    def unused_dev(self) -> tuple[Sentence, ...]:
+        """A dev split that this run does not learn from in any way, so that it is a second test split."""
+        return self.target.splits.get("dev", ()) if self.target and self.setup.config.selection != "dev" else ()
 
     def build_method(self) -> Method:
         """The method on its data; a set-up that cannot work is refused here."""
@@ -135,7 +170,27 @@ class Request:
             data |= {"target": target.name, "target_digest": target.digest()[:16]}
         data |= {"shots": self.shots, "ratio": self.ratio, "start": start}
         data["raw"] = {name: _raw_digest(rows)[:16] for name, rows in self.raw.items()}
-        return to_dict(self.config) | {"data": data}
+        return to_dict(self.setup.config) | {"data": data}
+
+
+def selected_on(target: Corpus, selection: Selection) -> Corpus:
+    """The target as a method may see it: its dev split is what selects the weights."""
+    if selection == "dev":
+        return target
+    hidden = replace(target, splits={name: s for name, s in target.splits.items() if name != "dev"})
+    return hidden.hold_out(HELD_OUT) if selection == "held_out" else hidden
+
+
+def with_batch_sizes(config: Config, target: Corpus | None, sources: Sequence[Corpus]) -> Config:
+    """The config with a size for every batch that was left to the amount of data."""
+    own, others = (
+        sum(len(c.splits.get("train", ())) for c in corpora) for corpora in ([target] if target else [], sources)
+    )
+    return replace(config, train=_with_size(config.train, own), pretrain=_with_size(config.pretrain, others))
+
+
+def _with_size(stage: TrainConfig, sentences: int) -> TrainConfig:
+    return stage if stage.batch_size else replace(stage, batch_size=batch_size(sentences))
 
 
 def _raw_digest(rows: Sequence[Sentence]) -> str:
@@ -192,27 +247,28 @@ def transfer(
         folder = open_folder(Path(out), identity, overwrite, processes)
         if not (folder / "metrics.json").exists():
             began = time.monotonic()
-            tagger, stages = _train_tagger(request, chosen, folder, processes, quiet)
+            tagger, stages = train_tagger(request, chosen, folder, processes, quiet)
             if processes.main:
-                facts = {"data": identity["data"]} | _facts(request, chosen, tagger.model, stages)
-                write_results(folder, tagger, chosen, facts | {"seconds": time.monotonic() - began})
+                facts = {"data": identity["data"]} | facts_of(request, chosen, tagger.model, stages)
+                facts["seconds"] = time.monotonic() - began
+                write_results(folder, tagger, chosen, facts, request.unused_dev)
         if processes.main:
             finish_folder(folder, report)
         processes.wait()
     return Run.open(folder)
 
 
-def _train_tagger(
-    request: Request, method: Method, folder: Path, processes: Processes, quiet: bool
+def train_tagger(
+    request: Request, method: Method, folder: Path, processes: Processes, quiet: bool, total: int = 0
 ) -> tuple[Tagger, dict[str, Any]]:
-    """The trained tagger, and the result of each stage.
+    """The trained tagger, and the result of each stage; ``total`` as in :class:`Training`.
 
     The hooks of a method are called in this order, and none relies on another having been called: ``pretrain``,
     ``train``, ``save_artifacts``, ``finish``, ``adapter``; then, for the results, ``run_notes`` and ``measures``.
     """
-    config = request.config
+    config = method.config
     with TrainLogger(folder, quiet=quiet, tensorboard=config.tensorboard, main=processes.main) as logger:
-        training = _Training(method, folder, processes, logger)
+        training = Training(method, folder, processes, logger, total)
         if request.start is None:
             model = training.run("pretrain", None)
         else:
@@ -227,7 +283,7 @@ def _train_tagger(
     return Tagger(model, adapter=adapter), training.results
 
 
-def _facts(request: Request, method: Method, model: TaggingModel, stages: Mapping[str, Any]) -> dict[str, Any]:
+def facts_of(request: Request, method: Method, model: TaggingModel, stages: Mapping[str, Any]) -> dict[str, Any]:
     """What ``metrics.json`` says beside data and scores."""
     origin = {} if request.start is None else origin_of(request.start)
     facts: dict[str, Any] = {"start": origin or None, "phases": dict(stages)}
@@ -242,8 +298,10 @@ def _selection(method: Method, stages: Mapping[str, Any]) -> str:
     """What chose the weights: the target's dev split if its labels were learned, else those of the sources."""
     scores = [stage["dev_f1"] for stage in stages.values()]
     if not scores or scores[-1] is None:
-        return "last"
-    return "best dev F1" if method.learns_labels else "best dev F1 of the sources"
+        return "mean of the last weights" if method.config.train.average_last else "last"
+    if not method.learns_labels:
+        return "best dev F1 of the sources"
+    return "best F1 on a fifth of the labels" if method.config.selection == "held_out" else "best dev F1"
 
 
 def adapt(
@@ -326,7 +384,7 @@ def pretrain(
 def _pretrain(method: Method, folder: Path, processes: Processes, quiet: bool) -> None:
     config = method.config
     with TrainLogger(folder, quiet=quiet, tensorboard=config.tensorboard, main=processes.main) as logger:
-        training = _Training(method, folder, processes, logger)
+        training = Training(method, folder, processes, logger)
         model = training.run("pretrain", None)
     if model is None:
         raise SetupError(
@@ -356,13 +414,14 @@ def _pretrained(folder: Path, config: Config) -> TaggingModel:
 
 
 @dataclass
-class _Training:
+class Training:
     """The stages of a method, trained in the folder of a run."""
 
     method: Method
     folder: Path
     processes: Processes
     logger: TrainLogger
+    total: int = 0  # updates on the target, where training goes on for longer than the settings say
     results: dict[str, dict[str, Any]] = field(default_factory=dict)  # of each training, by name
 
     def run(self, block: str, start: TaggingModel | None) -> TaggingModel | None:
@@ -396,11 +455,18 @@ class _Training:
 
     def _loop(self, stage: TrainingStage) -> Loop:
         stage.model.to(self.processes.device)
-        return Loop(stage, self.folder / "state", self.processes, self.logger)
+        alone = stage.block == "train" and stage.config.model_soup == 1
+        total = self.total if stage.block == "train" else 0
+        return Loop(stage, self.folder / "state", self.processes, self.logger, keep_last=alone, total=total)
 
     def _train(self, stage: TrainingStage) -> Progress:
-        progress = self._loop(stage).run()
+        loop = self._loop(stage)
+        progress = loop.run()
         result = {"steps": progress.step, "best_step": progress.best_step, "dev_f1": progress.best}
+        result["total"] = loop.budget.total
+        losses = [e["loss"] for e in self.logger.entries() if e["phase"] == stage.name and "loss" in e]
+        if losses:
+            result |= {"first_loss": losses[0], "last_loss": losses[-1]}
         for monitor in stage.monitors:  # the best of all epochs: chosen by looking at it
             result[monitor] = max(entry[monitor] for entry in self.logger.entries() if entry["phase"] == stage.name)
         self.results[stage.name] = result

@@ -5,29 +5,32 @@ from __future__ import annotations
 import difflib
 import json
 import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from nershift import __version__
-from nershift.config import Config, TrainConfig, read_yaml
+from nershift.config import Config, TrainConfig, read_yaml, to_dict
 from nershift.data.spans import Sentence
 from nershift.errors import CheckpointError, OtherRunError
 from nershift.evaluation.calibration import before_and_after
 from nershift.evaluation.metrics import score, sentence_counts, share_changed
 from nershift.evaluation.predictions import read_predictions, write_predictions
+from nershift.evaluation.run_warnings import run_warnings
 from nershift.evaluation.stats import bootstrap_f1
 from nershift.methods import METHODS
 from nershift.methods.base import Method
 from nershift.model import TaggingModel
-from nershift.reports.run import write_report
+from nershift.reports.run import read_log, write_report
 from nershift.storage import clear_leftovers, write_text
 from nershift.tagger.tagger import Tagger
 from nershift.training.model_soup import AVERAGE
 from nershift.training.processes import Processes
 
 _EXTRAS = ("model_soup", "fgm_epsilon", "mention_replacement")  # settings that cost time or change what is trained on
+LAST_STATE = Path("state", "train.checkpoint.safetensors")  # what a finished run can go on from
 _SHORT = 3  # tokens: a sentence as short as "No change ." may occur in two corpora
 
 
@@ -99,14 +102,20 @@ def open_folder(out: Path, identity: Mapping[str, Any], overwrite: bool, process
     return out
 
 
-def write_results(folder: Path, tagger: Tagger, method: Method, facts: Mapping[str, Any]) -> None:
-    """Write predictions, the tagger and, last of all, ``metrics.json``: with it the run is finished."""
+def write_results(
+    folder: Path, tagger: Tagger, method: Method, facts: Mapping[str, Any], unused_dev: Sequence[Sentence] = ()
+) -> None:
+    """Write predictions, the tagger and, last of all, ``metrics.json``: with it the run is finished.
+
+    Args:
+        unused_dev: a dev split that selected nothing; it is only scored.
+    """
     config, target = method.config, method.target
     tagger.meta |= {"method": config.method, "preset": config.preset, "seed": config.seed, "target": target.name}
     metrics: dict[str, Any] = {
         **tagger.meta,
         "sources": [c.name for c in method.setup.sources if method.uses_sources],
-        "labelled": len(target.splits.get("train", ())),
+        "labelled": len(_labelled(method)),
         **facts,
         "seconds": round(facts["seconds"], 2),
         "device": str(tagger.model.device),
@@ -116,14 +125,24 @@ def write_results(folder: Path, tagger: Tagger, method: Method, facts: Mapping[s
     if target.splits.get("dev") and method.learns_labels:
         tagger.calibrate(target.splits["dev"], config.train.eval_batch_size)
     metrics["calibration"] = dict(tagger.meta.get("calibration", {}))
-    for name in ("dev", "test"):
-        if gold := target.splits.get(name):
+    for name, gold in (("dev", unused_dev or target.splits.get("dev")), ("test", target.splits.get("test"))):
+        if gold:
             predicted = _score_split(name, tagger, gold, config.train.eval_batch_size, metrics)
             if name == "test":
                 write_predictions(folder / "predictions.jsonl", gold, predicted)
+    if method.learns_labels:
+        counts = Counter(span.label for s in _labelled(method) for span in s.spans)
+        metrics["labelled_mentions"] = dict(sorted(counts.items()))
+    metrics["warnings"] = [asdict(w) for w in run_warnings(metrics, read_log(folder / "log.jsonl"), to_dict(config))]
     tagger.meta["metrics"] = {k: metrics[k]["f1"] for k in ("dev", "test") if k in metrics}
     tagger.save(folder)
     write_text(folder / "metrics.json", json.dumps(metrics, indent=1))
+
+
+def _labelled(method: Method) -> list[Sentence]:
+    """The labelled sentences of the target that the run had, those held out to select the weights included."""
+    names = ("train", "dev") if method.config.selection == "held_out" else ("train",)
+    return [s for name in names for s in method.target.splits.get(name, ())]
 
 
 def _score_split(
@@ -147,7 +166,8 @@ def _score_split(
 
 def finish_folder(folder: Path, report: bool) -> None:
     """Tidy up after the results are written; a run that was killed before this point catches up."""
-    shutil.rmtree(folder / "state", ignore_errors=True)
+    if not (folder / LAST_STATE).exists():
+        shutil.rmtree(folder / "state", ignore_errors=True)
     if report and not (folder / "report.html").exists():
         write_report(folder)
 

@@ -166,7 +166,7 @@ def test_a_method_explains_its_settings(cli: Cli) -> None:
     for fact in (
         r"target_only, in_domain: target labels only",
         r"paper: MetaNER §5.1.1",
-        r"presets: paper \(shown\), crosslm",
+        r"presets: default \(shown\), paper, crosslm",
         r"(?s)\nrun\n.*\nencoder\n.*\nhead\n.*\npretrain\n.*\ntrain\n",
         r"words.size +300 +Dimensions of random vectors; a vector file has its own. \(1 or more\)",
         r"default: 100",
@@ -179,7 +179,7 @@ def test_a_method_explains_its_settings(cli: Cli) -> None:
 
 
 def test_settings_of_a_method_as_yaml_are_a_config(cli: Cli) -> None:
-    values = yaml.safe_load(cli("methods", "metaner", "--yaml").out)
+    values = yaml.safe_load(cli("methods", "metaner", "--preset", "paper", "--yaml").out)
     assert values["train"]["batch_size"] == 32
     assert to_dict(resolve("metaner", values)) == values
 
@@ -265,7 +265,7 @@ def test_wrong_calls_of_train(cli: Cli, files: Path, tmp_path: Path) -> None:
     assert "did you mean 'epochs'" in fails("--set", "train.epohcs=3")
     assert "--set" in fails("--set", "train.epochs")
     assert "found 'many'" in fails("--set", "train.epochs=many")
-    assert "batch_size" in fails("--set", "train.batch_size=0")
+    assert "batch_size" in fails("--set", "train.batch_size=-1")
     assert "did you mean 'finetune'" in fails("--method", "finetun")
     assert "--source" in fails("--method", "finetune")
     assert "nowhere" in fails(target=tmp_path / "nowhere")

@@ -34,7 +34,7 @@ _TWEETS = {  # by their real names, which tables map to those above
 }
 _PLAIN = ["the", "a", "of", "said", "in", "on", "went", "was", "and", "given", "stopped", ",", "."]
 _SPLITS = {"train": 48, "dev": 12, "test": 12}
-_PHASE = {"epochs": 2, "batch_size": 8, "max_steps": 6, "patience": 2}
+_PHASE = {"epochs": 2, "batch_size": 8, "updates": 6, "patience": 2}
 SMALL: dict[str, Any] = {
     "encoder": {
         "words": {"size": 8},

@@ -28,8 +28,8 @@ from nershift.run import resolve
 SMALL = {
     "device": "cpu",
     "encoder": {"words": {"size": 8, "vectors": ""}, "recurrent": {"size": 8}},
-    "train": {"max_steps": 3},
-    "pretrain": {"max_steps": 3},
+    "train": {"updates": 3},
+    "pretrain": {"updates": 3},
 }
 
 

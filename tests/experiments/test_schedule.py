@@ -182,11 +182,14 @@ def test_finished_runs_correct_the_estimates() -> None:
     plain = Rates()(cell)
     assert plain.seconds == estimate(cell).seconds > 0
     metrics = {"device": "cuda:0", "seconds": 8 * 3 * plain.seconds, "data": {"start": None}}
-    rates = Rates.learn([Result(cell.spec(), metrics, "", {"at_once": 8})])
+    rates = Rates.learn([Result(cell.spec(), metrics, "", {"at_once": 8})], "cuda")
     assert rates(cell).seconds == pytest.approx(3 * plain.seconds)
     like = Cell("t", "aggregate", "wikigold", ("wnut2017",), 1)
     assert rates(like).seconds == pytest.approx(3 * estimate(like).seconds)  # the nearest that is known
-    assert Rates.learn([Result(cell.spec(), {**metrics, "device": "cpu"}, "", {})]).factors == {}
+    on_cpu = Result(cell.spec(), {**metrics, "device": "cpu"}, "", {"at_once": 2})
+    assert Rates.learn([on_cpu], "cuda").factors == {}
+    assert Rates.learn([on_cpu], "cpu")(cell).seconds == pytest.approx(12 * plain.seconds)
+    assert Rates.learn([], "cpu")(cell).seconds > plain.seconds
 
 
 def test_a_shared_pretraining_is_paid_for_once() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, get_type_hints
 
 import pytest
@@ -15,6 +16,7 @@ from nershift.config import Config
 from nershift.config import current_names as names_nershift_accepts
 from nershift.errors import ConfigError
 from nershift.methods import METHODS
+from nershift.run import resolve
 
 OLD = {
     "method": "datnet",
@@ -73,13 +75,46 @@ def test_a_key_is_that_of_the_first_results_and_survives_renaming() -> None:
 
 def test_defaults_of_the_first_results_go_without_saying() -> None:
     plain = Cell("t", "finetune", "re3d", ("wikigold",), 1, {"head": {"kind": "crf"}})
-    said = plain.with_config({"head": {"from_source": False}})
+    said = plain.with_config({"head": {"from_source": False}, "preset": "paper", "selection": "dev"})
     kept = plain.with_config({"head": {"from_source": True}})
     assert plain.key == said.key != kept.key
-    assert plain.settings == said.settings == {"head": {"kind": "crf", "from_source": False}}
-    assert kept.settings == kept.config
+    assert (
+        plain.settings["head"] == said.settings["head"] == {"kind": "crf", "from_source": False, "new_rows": "random"}
+    )
+    assert kept.settings["head"]["from_source"] is True
     empty = Cell("t", "finetune", "re3d", (), 1)
     assert empty.key == empty.with_config(spec_names.FIRST_DEFAULTS).key
+
+
+def test_a_cell_means_what_it_meant_when_defaults_were_others() -> None:
+    config = resolve("finetune", Cell("t", "finetune", "re3d", (), 1).settings)
+    assert (config.preset, config.train.epochs, config.train.batch_size) == ("paper", 30, 32)
+    few = Cell("t", "finetune", "re3d", (), 1, shots=10)
+    assert (few.settings["selection"], replace(few, shots=None).settings["selection"]) == ("dev", "auto")
+    # A length in updates did not end that in epochs: the shorter one counted.
+    short = {"preset": "crosslm", "train": {"updates": 1500}}
+    stage = resolve("finetune", Cell("t", "finetune", "re3d", (), 1, short).settings).train
+    assert (stage.updates, stage.epochs, stage.batch_size) == (1500, 100, 30)
+    laner = resolve("laner", Cell("t", "laner", "re3d", (), 1).settings)
+    assert (laner.options["new_rows"], laner.train.epochs, laner.pretrain.epochs) == ("nearest", 100, 2)
+    direct = Cell("t", "direct", "re3d", (), 1, {"pretrain": {"epochs": 2}}).settings["pretrain"]
+    assert (direct["epochs"], direct["updates"]) == (2, 3000)
+
+
+def test_todays_defaults_are_asked_for_by_name() -> None:
+    today = Cell("t", "finetune", "re3d", (), 1, {"preset": "default"}, shots=10)
+    assert today.settings == {"preset": "default"}
+    said = today.with_config(spec_names.FIRST_DEFAULTS | {"preset": "default"})
+    assert len({today.key, said.key, replace(today, config={}).key}) == 3
+
+
+def test_how_a_targets_head_starts_is_no_matter_of_pretraining() -> None:
+    cell = Cell("t", "finetune", "re3d", ("wikigold",), 1, {"preset": "default"}, joint=False)
+    for over in ({"head": {"new_rows": "names"}}, {"selection": "last"}, {"train": {"updates": 9}}):
+        assert cell.with_config(over).key != cell.key
+        left = {k: v for k, v in over.items() if k == "head"}
+        assert cell.with_config(over).pretraining == cell.with_config({**left}).pretraining
+    assert cell.with_config({"pretrain": {"updates": 9}}).pretraining != cell.pretraining
 
 
 def test_options_go_by_their_method() -> None:

@@ -215,7 +215,7 @@ def test_tables_are_named_after_the_folder_of_their_paper() -> None:
     assert {table.paper for table in TABLES.values()} == set(TITLES)
     for table in TABLES.values():
         assert all(cell.paper == table.paper for cell in table.cells((1,)))
-    assert {path.parent.name for path in ROOT.glob(f"*/{RESULTS}")} == set(TITLES)
+    assert {path.parent.name for path in ROOT.glob(f"*/{RESULTS}")} <= set(TITLES)
 
 
 def test_committed_files_are_small_and_whole(committed: ResultStore) -> None:

@@ -89,7 +89,7 @@ def test_methods_that_need_the_target_from_the_start_cannot_pretrain(
 
 
 def test_all_methods_of_the_table_train_the_same_model() -> None:
-    configs = {name: resolve(name) for name in TABLE}
+    configs = {name: resolve(name, {"preset": "paper"}) for name in TABLE}
     for name, config in configs.items():
         assert config.encoder == configs["metaner"].encoder, name
         assert config.train == configs["metaner"].train, name
@@ -223,7 +223,7 @@ def test_methods_train_on_long_sentences_in_parts(make_method: Make, homogeneous
 def test_rows_of_like_types_start_as_the_sources_left_them(heterogeneous: list[Corpus], make_method: Make) -> None:
     news, *others, target = heterogeneous
     sources = [news.mapped({"person": "PER"}), *others]
-    made = make_method("finetune", sources, target, {"head": {"start": "carried"}})
+    made = make_method("finetune", sources, target, {"head": {"start": "carried", "new_rows": "random"}})
     made.check()
     start = made.source_model()
     old = start.head(sources[0].name)
@@ -234,7 +234,7 @@ def test_rows_of_like_types_start_as_the_sources_left_them(heterogeneous: list[C
         for letter in "BIES":
             a, b = new.space.index[f"{letter}-{ours}"], old.space.index[f"{letter}-{theirs}"]
             assert torch.equal(new.project.weight[a], old.project.weight[b])
-    fresh = {"head": {"from_source": False}}
+    fresh = {"head": {"from_source": False, "new_rows": "random"}}
     plain = make_method("finetune", sources, target, fresh).prepare_target(made.source_model()).head("target")
     drug = new.space.index["B-drug"]
     assert torch.equal(new.project.weight[drug], plain.project.weight[drug])
@@ -248,7 +248,9 @@ def test_rows_of_types_that_the_source_has_are_kept_unless_switched_off(
     source, target = heterogeneous[0], heterogeneous[-1]
     notes = {}
     for keep in (True, False):
-        method = make_method("finetune", [source], target, {"head": {"kind": kind, "from_source": keep}})
+        method = make_method(
+            "finetune", [source], target, {"head": {"kind": kind, "from_source": keep, "new_rows": "auto"}}
+        )
         start = method.pretrain().model
         old = start.named_heads()[0][1]
         model = method.prepare_target(start)
@@ -259,8 +261,8 @@ def test_rows_of_types_that_the_source_has_are_kept_unless_switched_off(
         assert sorted(model.head("target").kept_rows) == (shared if keep else [])
         assert old.project.weight[row].shape == model.head("target").project.weight[row].shape
     (note,) = notes[True]
-    assert "kept the source's rows for organisation, person, place; rows of" in note
-    assert "drug" in note
+    assert "kept the source's rows for organisation, person, place; rows of condition, dose, drug" in note
+    assert note.endswith("started from prototypes of the labelled sentences.")
     assert notes[False] == []
 
 

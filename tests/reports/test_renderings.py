@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import io
 import re
+from dataclasses import asdict
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,26 +14,35 @@ import pytest
 from rich.console import Console
 
 from nershift.data.spans import Sentence, Span
+from nershift.evaluation.metrics import score
+from nershift.evaluation.run_warnings import Level, RunWarning
 from nershift.reports import html, markdown, text
 from nershift.reports.model import ComparisonRow, Curve, RunReport
+from nershift.tagger.card import model_card
 
 NASTY = '<script>alert("x")</script> & [red]$a_b$|*`'
+SIX: tuple[Level, ...] = ("failed", "warning", "warning", "warning", "hint", "hint")
 VOID = {"meta", "br", "use"}
 
 
+GOLD = [
+    Sentence.of([NASTY, "b", "c"], [(0, 1, NASTY), (1, 2, "LOC")], place=NASTY),
+    Sentence.of(["Ada", "Lovelace", "wrote"], [(0, 2, "PER")]),
+]
+
+
 def nasty_report() -> RunReport:
-    gold = [
-        Sentence.of([NASTY, "b", "c"], [(0, 1, NASTY), (1, 2, "LOC")], place=NASTY),
-        Sentence.of(["Ada", "Lovelace", "wrote"], [(0, 2, "PER")]),
-    ]
     return RunReport.of(
         NASTY,
-        gold,
+        GOLD,
         [[Span(0, 1, "LOC", 0.5), Span(1, 3, NASTY)], [Span(0, 2, "PER")]],
-        train=gold,
+        train=GOLD,
         method=NASTY,
         verdict=NASTY,
         notes=(NASTY,),
+        warnings=tuple(
+            RunWarning(f"w{n}", level, f"{NASTY} {n}", f"do `make <it>` & {n}") for n, level in enumerate(SIX)
+        ),
         comparisons=(ComparisonRow(NASTY, 0.5, 0.4, 0.6, 3, NASTY), ComparisonRow("b", 0.4)),
         curves=(
             Curve(NASTY, (1, 10, 100), (0.1, 0.2, 0.3), (0.1, 0.1, 0.2), (0.2, 0.3, 0.4)),
@@ -92,6 +102,20 @@ def test_html_is_escaped_and_well_nested(page: str) -> None:
     assert made.tags.count("svg") == 4
     assert made.words.count(NASTY) > 10
     assert "<script" not in page
+
+
+def test_warnings_open_the_page(page: str) -> None:
+    head = page[page.index("<header>") : page.index("<h1>")]
+    assert re.findall(r'<li class="(\w+)"><b>(\w+):</b>', head) == [(level, level.capitalize()) for level in SIX]
+    assert '<span class="fix">→ do <code>make &lt;it&gt;</code> &amp; 5</span>' in head
+    assert all(f".warnings .{level}" in page for level in ("failed", "warning"))
+    assert 'class="warnings"' not in html.render(RunReport("all is well"))
+
+
+def test_the_axis_of_the_log_counts_updates(page: str) -> None:
+    drawn = page[page.index('id="log"') : page.index("<details>", page.index('id="log"'))]
+    assert ">updates<" in drawn
+    assert ">epoch<" not in drawn
 
 
 def test_html_is_self_contained(page: str) -> None:
@@ -165,6 +189,14 @@ def test_terminal_shows_names_as_they_are() -> None:
     assert "\x1b" in rendered(nasty_report(), colour=True)
 
 
+def test_the_worst_warnings_open_the_terminal_report() -> None:
+    lines = rendered(nasty_report()).split("\n")
+    assert [line.split(":")[0] for line in lines[:3]] == ["Failed", "Warning", "Warning"]
+    assert lines[0] == f"Failed: {NASTY} 0 → do `make <it>` & 0"
+    assert lines[3:5] == ["3 more in the report", f"{NASTY} · {NASTY}"]
+    assert rendered(RunReport("all is well")) == "all is well\n"
+
+
 def test_coloured_sentence() -> None:
     sentence = Sentence.of(["Ada", "Lovelace", "left", "[London]", "."], [(0, 2, "PER"), (3, 4, "LOC")])
     made = text.coloured(sentence, {sentence.spans[1]: "missed"})
@@ -186,7 +218,25 @@ def test_markdown_tables_keep_their_columns() -> None:
     assert made.count("\n|") > 20
 
 
+def test_warnings_open_the_markdown() -> None:
+    lines = markdown.render(nasty_report()).split("\n")
+    assert [line[:8] for line in lines[0:11:2]] == [f"> **{level.capitalize()}"[:8] for level in SIX]
+    assert set(lines[1:10:2]) == {">"}
+    assert lines[10].endswith(r"5 → do `make <it>` \& 5")
+    assert lines[12].startswith("# ")
+
+
 def test_markdown_marks_entities() -> None:
     sentence = Sentence.of(["Ada", "saw", "a_b"], [Span(0, 1, "PER")])
     assert markdown.marked(sentence, {}) == r"**Ada** _(PER)_ saw a\_b"
     assert markdown.marked(sentence, {Span(0, 1, "PER"): "missed"}) == r"**Ada** _(PER: missed)_ saw a\_b"
+
+
+def test_a_model_card_says_what_is_wrong_and_what_selected() -> None:
+    metrics: dict[str, Any] = {"dev": score(GOLD, GOLD).to_dict(), "selection": "best dev F1"}
+    metrics["warnings"] = [asdict(RunWarning(level, level, f"Found a {level}.", "Do it.")) for level in SIX[3:]]
+    card = model_card("me/it", ["PER"], {}, metrics, "mit")
+    assert "- Found a warning.\n" in card
+    assert "Found a hint" not in card
+    assert "The weights were selected on dev" in card
+    assert "selected on dev" not in model_card("me/it", ["PER"], {}, metrics | {"selection": "last"}, "mit")

@@ -9,6 +9,7 @@ import pytest
 
 from nershift.data.spans import Sentence, Span
 from nershift.errors import CheckpointError
+from nershift.evaluation.run_warnings import RunWarning
 from nershift.evaluation.stats import Estimate, aggregate
 from nershift.reports.content import example_lines, flat, headline, tables
 from nershift.reports.model import ComparisonRow, Curve, RunReport
@@ -29,6 +30,7 @@ def full_report() -> RunReport:
         method="finetune",
         verdict="fine",
         notes=("a note",),
+        warnings=(RunWarning("few_updates", "warning", "Only 60 updates.", "`--set train.updates=1000`"),),
         comparisons=(
             ComparisonRow.of("finetune", aggregate([0.5, 0.6, 0.7]), "baseline"),
             ComparisonRow.of("metaner", Estimate(0.7, 0.6, 0.8)),
@@ -59,6 +61,9 @@ def test_json_round_trip(tmp_path: Path) -> None:
         "high": pytest.approx(0.8484, abs=1e-3), "n": 3, "note": "baseline",
     }  # fmt: skip
     assert row["curves"][1]["xs"] == [10, 50, 1000]
+    assert row["warnings"][0]["level"] == "warning"
+    del row["warnings"]  # as earlier versions wrote it
+    assert RunReport.from_dict(row).warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -84,6 +89,7 @@ def test_tables_hold_the_numbers() -> None:
     assert made["familiarity"].rows[0][0] == "seen"
     assert made["curves"].rows[1] == ("50", "–", "60.00")
     assert made["comparisons"].rows[2] == ("one run", "", "50.00", "–", "1")
+    assert made["log"].headers == ("phase", "updates", "epoch", "loss", "dev_f1")
     assert made["log"].rows[0] == ("pretrain", "10", "1", "3", "–")
     assert ("method.rates", "0.1, 0.2") in made["config"].rows
     assert all(len(row) == len(table.headers) for table in made.values() for row in table.rows)

@@ -12,8 +12,9 @@ from rich.console import Console
 from nershift.data.spans import Sentence, Span
 from nershift.errors import CheckpointError
 from nershift.evaluation.predictions import write_predictions
+from nershift.evaluation.run_warnings import RunWarning
 from nershift.reports.model import RunReport
-from nershift.reports.run import report_of_run, show_run, write_report
+from nershift.reports.run import read_log, report_of_run, show_run, write_report
 
 
 @pytest.fixture
@@ -61,3 +62,56 @@ def test_broken_parts_are_named(folder: Path) -> None:
     (folder / "metrics.json").write_text("[]")
     with pytest.raises(CheckpointError, match=r"metrics\.json: not a JSON object"):
         report_of_run(folder)
+
+
+def change(folder: Path, **metrics: object) -> None:
+    path = folder / "metrics.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | metrics))
+
+
+def shown(folder: Path) -> str:
+    out = io.StringIO()
+    show_run(folder, Console(file=out, width=200))
+    return out.getvalue()
+
+
+def test_a_run_that_failed_says_so_first(folder: Path) -> None:
+    row = {"kind": "unusable", "level": "failed", "found": "This tagger is not usable.", "fix": "More labels."}
+    change(folder, warnings=[row])
+    assert report_of_run(folder).warnings == (RunWarning("unusable", "failed", row["found"], row["fix"]),)
+    assert shown(folder).startswith("Failed: This tagger is not usable. → More labels.\ntoy · finetune\n")
+    write_report(folder)
+    assert RunReport.load(folder / "report.json") == report_of_run(folder)
+    assert (folder / "report.md").read_text(encoding="utf-8").startswith("> **Failed:** This tagger is not usable.")
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert page.index('class="failed"') < page.index("<h1>")
+
+
+def test_commands_on_the_console_name_the_folder(folder: Path) -> None:
+    fix = "`nershift resume RUN --updates 60` goes on."
+    change(folder, warnings=[{"kind": "undertrained", "level": "warning", "found": "Too short.", "fix": fix}])
+    spaced = folder.parent / "my runs"
+    folder.rename(spaced)
+    assert f"`nershift resume '{spaced}' --updates 60`" in shown(spaced)
+    assert report_of_run(spaced).warnings[0].fix == fix  # a folder may be moved
+
+
+@pytest.mark.parametrize(
+    ("selection", "dev", "said"),
+    [
+        ("best dev F1", 380, "best dev F1 on 380 sentences that are not among the 40 labels"),
+        ("best dev F1", 40, "best dev F1 on 40 sentences"),
+        ("best dev F1", None, "best dev F1"),
+        ("last", 380, "last weights (the dev split was not used)"),
+        ("mean of the last weights", 380, "mean of the last weights (the dev split was not used)"),
+        ("mean of the last weights", None, "mean of the last weights (there is no dev split)"),
+        ("best F1 on a fifth of the labels", 380, "best F1 on a fifth of the labels"),
+    ],
+)
+def test_what_chose_the_weights(folder: Path, selection: str, dev: int | None, said: str) -> None:
+    change(folder, selection=selection, **({"dev": {"sentences": dev}} if dev else {}))
+    assert report_of_run(folder).notes[0].endswith(f"seed 3; model selection: {said}.")
+
+
+def test_a_log_that_is_not_there_is_empty(tmp_path: Path) -> None:
+    assert read_log(tmp_path / "log.jsonl") == []

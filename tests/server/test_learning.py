@@ -53,6 +53,16 @@ def test_a_pretrained_model_starts_with_the_nearest_decoder(pretrained_model: Pa
     assert fresh.types == ("planet",)
 
 
+def test_types_that_the_model_did_not_predict_come_back_only_if_they_are_labelled(pretrained_model: Path) -> None:
+    model, _ = load_model(pretrained_model)
+    old = model.deployable("clinic").head("target")
+    assert old.types == ("drug", "person", "place")
+    for labelled, expected in (("person", ("drug", "person")), ("place", ("drug", "person", "place"))):
+        old.restrict(["drug", "person"])
+        made = prepare(model.deployable("clinic"), [Sentence.of(["x"], [(0, 1, labelled)])]).head("target")
+        assert made.predicted_types == made.types == expected
+
+
 def test_what_is_known_of_old_tags_is_carried_over() -> None:
     old = make_head("crf", LabelSpace.of(["A", "C"], "BIO"), 4)
     new = make_head("crf", LabelSpace.of(["A", "B", "C"], "BIO"), 4)

@@ -53,6 +53,17 @@ def test_same_entities_as_torch(
     assert_same(made, tagger, [*seen, *new, *ODD], some=30)
 
 
+@pytest.mark.parametrize("kind", ["crf", "softmax"])
+def test_types_that_are_not_predicted_stay_out(kind: str, make_corpus: MakeCorpus, tmp_path: Path) -> None:
+    rows = make_corpus("news").train
+    tagger = random_tagger(random_encoder(recurrent_settings(), rows), kind, "BIOES", method="target_only")
+    tagger.model.head("target").restrict(TYPES[:1])
+    made = _export(tagger, tmp_path / "out")
+    assert made.types == tagger.types == tuple(TYPES[:1])
+    assert_same(made, tagger, [*rows, *ODD], some=10)
+    assert {span.label for s in made.tag_sentences(rows) for span in s.spans} == set(TYPES[:1])
+
+
 def test_layers_side_by_side(make_corpus: MakeCorpus, tmp_path: Path) -> None:
     rows = make_corpus("news").train
     plain = random_encoder(recurrent_settings(), rows)

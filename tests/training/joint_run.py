@@ -21,6 +21,7 @@ def main() -> None:
     corpus = whole.with_splits(train=whole.train[:61], dev=whole.dev[:20], test=whole.test[:20])
     settings: dict[str, Any] = {
         "device": "cpu",
+        "preset": "paper",
         "encoder": {
             "words": {"size": 12},
             "chars": {"filters": 12},

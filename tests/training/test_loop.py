@@ -133,16 +133,16 @@ def test_without_dev_the_last_weights_stay(
     assert _same(stage.model.state_dict(), stage.seen[-1])
 
 
-@pytest.mark.parametrize(("max_steps", "steps", "epochs"), [(7, 7, [1, 2]), (100, 10, [1, 2]), (5, 5, [1])])
-def test_max_steps(
+@pytest.mark.parametrize(("updates", "steps", "epochs"), [(7, 7, [1, 2]), (100, 10, [1, 2]), (5, 5, [1])])
+def test_of_two_lengths_the_shorter_counts(
     new_model: Callable[..., TaggingModel],
     corpus: Corpus,
     tmp_path: Path,
-    max_steps: int,
+    updates: int,
     steps: int,
     epochs: list[int],
 ) -> None:
-    stage = Scripted(new_model(), TrainConfig(batch_size=8, epochs=2, max_steps=max_steps), corpus)
+    stage = Scripted(new_model(), TrainConfig(batch_size=8, epochs=2, updates=updates), corpus)
     assert _run(stage, tmp_path).step == steps
     assert [e["epoch"] for e in _log(tmp_path)] == epochs
     assert _log(tmp_path)[-1]["step"] == steps
@@ -285,3 +285,53 @@ def test_no_checkpoint_of_weights_that_are_no_numbers(
     with pytest.raises(Diverged, match=r"weights are infinite or not numbers at step 1 of 15 .*clip off"):
         _run(Lost(new_model(), config, corpus), tmp_path)
     assert not list(tmp_path.glob("state/*"))
+
+
+def test_the_mean_of_the_last_weights_is_kept_where_nothing_selects(
+    new_model: Callable[..., TaggingModel], corpus: Corpus, tmp_path: Path
+) -> None:
+    stage = Scripted(new_model(), TrainConfig(batch_size=8, updates=10, average_last=0.4), corpus)
+    _run(stage, tmp_path)  # up to 20 evaluations: one after every update
+    expected = {k: torch.stack([seen[k] for seen in stage.seen[6:]]).mean(0) for k in stage.seen[0]}
+    assert _same(stage.model.state_dict(), expected, 1e-6)
+    assert not _same(stage.model.state_dict(), stage.seen[-1], 1e-4)
+
+
+def test_a_score_selects_even_if_the_last_weights_could_be_averaged(
+    new_model: Callable[..., TaggingModel], corpus: Corpus, tmp_path: Path
+) -> None:
+    scores = [0.1, 0.5, 0.4, 0.3, 0.2]
+    stage = Scripted(new_model(), TrainConfig(batch_size=8, updates=5, average_last=0.4), corpus, scores)
+    _run(stage, tmp_path)
+    assert _same(stage.model.state_dict(), stage.seen[1])
+
+
+@pytest.mark.parametrize("average", [0.0, 0.4])
+def test_training_that_goes_on_ends_where_a_longer_one_does(
+    new_model: Callable[..., TaggingModel], corpus: Corpus, tmp_path: Path, average: float
+) -> None:
+    def run(total: int, folder: str) -> TaggingModel:
+        config = TrainConfig(batch_size=8, updates=6, lr=0.02, average_last=average)
+        stage = Scripted(new_model(), config, corpus)
+        (tmp_path / folder).mkdir(exist_ok=True)
+        with Processes("cpu") as processes, TrainLogger(tmp_path / folder, quiet=True) as logger:
+            done = Loop(stage, tmp_path / folder / "state", processes, logger, keep_last=True, total=total).run()
+        assert done.step == total
+        return stage.model
+
+    run(6, "parts")
+    in_parts, at_once = run(15, "parts"), run(15, "whole")
+    assert _same(in_parts.state_dict(), at_once.state_dict())
+    assert [e["step"] for e in _log(tmp_path / "parts")] == [e["step"] for e in _log(tmp_path / "whole")]
+
+
+def test_going_on_keeps_better_weights_of_before(
+    new_model: Callable[..., TaggingModel], corpus: Corpus, tmp_path: Path
+) -> None:
+    first = Scripted(new_model(), TrainConfig(batch_size=8, updates=3), corpus, [0.1, 0.9, 0.2])
+    with Processes("cpu") as processes, TrainLogger(tmp_path, quiet=True) as logger:
+        Loop(first, tmp_path / "state", processes, logger, keep_last=True).run()
+        more = Scripted(new_model(), TrainConfig(batch_size=8, updates=3), corpus, [0.3, 0.4, 0.5])
+        done = Loop(more, tmp_path / "state", processes, logger, keep_last=True, total=6).run()
+    assert (done.best, done.best_step, done.step) == (0.9, 2, 6)
+    assert _same(more.model.state_dict(), first.seen[1])

@@ -12,14 +12,15 @@ from nershift.data.corpus import Corpus
 from nershift.encoders.base import make_encoder
 from nershift.heads.base import make_head
 from nershift.model import TaggingModel
+from nershift.training.budget import Budget
 from nershift.training.optim import make_optimizer, rate_factor, set_rate
 
 MakeCorpus = Callable[..., Corpus]
 
 
 def _factors(steps: int = 10, per_epoch: int = 5, **settings: Any) -> list[float]:
-    config = TrainConfig(**settings)
-    return [rate_factor(config, step, per_epoch, steps) for step in range(steps)]
+    config = TrainConfig(epochs=-(-steps // per_epoch), updates=steps, **settings)
+    return [rate_factor(config, step, Budget.of(config, per_epoch)) for step in range(steps)]
 
 
 def test_constant() -> None:
@@ -33,6 +34,12 @@ def test_linear_goes_down_to_one_last_step() -> None:
 def test_inverse_falls_at_each_epoch() -> None:
     factors = _factors(steps=15, schedule="inverse", lr_decay=0.5)
     assert factors == pytest.approx([1.0] * 5 + [1 / 1.5] * 5 + [1 / 2] * 5)
+
+
+def test_inverse_falls_every_hundred_updates_where_they_give_the_length() -> None:
+    config = TrainConfig(updates=300, schedule="inverse", lr_decay=0.5)
+    factors = [rate_factor(config, step, Budget.of(config, 2)) for step in (0, 99, 100, 299)]
+    assert factors == pytest.approx([1, 1, 1 / 1.5, 1 / 2])
 
 
 @pytest.mark.parametrize("schedule", ["constant", "linear", "inverse"])

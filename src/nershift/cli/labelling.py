@@ -48,7 +48,7 @@ def curve(
     ] = None,
     config: o.ConfigFile = None,
     set_: o.Settings = None,
-    hold_out: o.HoldOut = 0.1,
+    hold_out: o.HoldOut = None,
     keep_models: Annotated[
         bool, typer.Option("--keep-models", help="Keep the weights of all runs, not only their scores.")
     ] = False,
@@ -66,8 +66,8 @@ def curve(
     try:
         study = measure(
             [name for names in method or ["target_only"] for name in names.split(",") if name],
-            o.corpus(target, hold_out),
-            o.corpora(source, hold_out),
+            o.target(target, hold_out),
+            o.sources(source, hold_out),
             out=out,
             raw=o.raw_texts(raw),
             sizes=_numbers(sizes),

@@ -18,7 +18,7 @@ from nershift.config import Config, SettingInfo, build, settings_of, to_yaml
 
 def methods(
     name: Annotated[str | None, typer.Argument(help="Explain the settings of this method.")] = None,
-    preset: Annotated[str, typer.Option("--preset", help="Show the values of this preset.")] = "paper",
+    preset: Annotated[str, typer.Option("--preset", help="Show the values of this preset.")] = "default",
     as_yaml: Annotated[bool, typer.Option("--yaml", help="Print the settings as YAML, for --config.")] = False,
 ) -> None:
     """List the methods with their papers, or explain the settings of one."""

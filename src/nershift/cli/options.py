@@ -46,8 +46,14 @@ Out = Annotated[
     typer.Option("--out", file_okay=False, help="The folder to write; an interrupted run in it is resumed."),
 ]
 HoldOut = Annotated[
-    float,
-    typer.Option("--hold-out", min=0.0, max=0.9, help="Share of train to use as dev where a corpus has no dev split."),
+    float | None,
+    typer.Option(
+        "--hold-out",
+        min=0.0,
+        max=0.9,
+        help="Share of train to use as dev where a corpus has no dev split. "
+        "Default: a tenth, but nothing of a target with few labels.",
+    ),
 ]
 Nested = Annotated[
     bool,
@@ -55,6 +61,8 @@ Nested = Annotated[
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Delete what an earlier run left in --out.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
+_TENTH = 0.1
+ENOUGH_FOR_DEV = 500  # sentences from which a tenth of a target's labels selects better than the last weights do
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -76,13 +84,27 @@ def corpora(
     return [corpus(name, hold_out, labelled, nested) for listed in names or () for name in listed.split(",") if name]
 
 
+def sources(names: Sequence[str] | None, hold_out: float | None, nested: bool = False) -> list[Corpus]:
+    """Corpora that others learn from: their dev splits tell when they are learned."""
+    return corpora(names, _TENTH if hold_out is None else hold_out, nested=nested)
+
+
+def target(name: str, hold_out: float | None, nested: bool = False) -> Corpus:
+    """The corpus to tag. Few labels are worth more in training than in a dev split."""
+    read = corpus(name, nested=nested)
+    many = len(read.splits.get("train", ())) >= ENOUGH_FOR_DEV
+    share = (_TENTH if many else 0.0) if hold_out is None else hold_out
+    return _held_out(read, share)
+
+
 def corpus(name: str, hold_out: float = 0.0, labelled: bool = True, nested: bool = False) -> Corpus:
     from nershift.data.formats import read_corpus
 
-    read = read_corpus(name, labelled=labelled, nested=nested or None)
-    if hold_out and "dev" not in read.splits and "train" in read.splits:
-        read = read.hold_out(hold_out)
-    return read
+    return _held_out(read_corpus(name, labelled=labelled, nested=nested or None), hold_out)
+
+
+def _held_out(read: Corpus, share: float) -> Corpus:
+    return read.hold_out(share) if share and "dev" not in read.splits and "train" in read.splits else read
 
 
 def raw_texts(pairs: Sequence[str] | None) -> dict[str, Sequence[Sentence]]:

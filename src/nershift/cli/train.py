@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from nershift.cli import options as o
+from nershift.errors import CheckpointError
+from nershift.storage import write_text
+
+_COMMAND = "command.json"  # of a run made here: where its data came from
 
 
 def train(
@@ -23,7 +29,7 @@ def train(
     config: o.ConfigFile = None,
     set_: o.Settings = None,
     same: o.Same = None,
-    hold_out: o.HoldOut = 0.1,
+    hold_out: o.HoldOut = None,
     nested: o.Nested = False,
     overwrite: o.Overwrite = False,
     quiet: o.Quiet = False,
@@ -33,8 +39,8 @@ def train(
 
     done = run(
         method,
-        o.corpus(target, hold_out, nested=nested),
-        o.corpora(source, hold_out, nested=nested),
+        o.target(target, hold_out, nested),
+        o.sources(source, hold_out, nested),
         out=out,
         raw=o.raw_texts(raw),
         shots=shots,
@@ -44,6 +50,7 @@ def train(
         overwrite=overwrite,
         quiet=quiet,
     )
+    _remember(done.folder, target, source, raw, hold_out, nested)
     _show(done.folder)
 
 
@@ -55,7 +62,7 @@ def pretrain(
     seed: o.Seed = None,
     config: o.ConfigFile = None,
     set_: o.Settings = None,
-    hold_out: o.HoldOut = 0.1,
+    hold_out: o.HoldOut = None,
     nested: o.Nested = False,
     overwrite: o.Overwrite = False,
     quiet: o.Quiet = False,
@@ -65,7 +72,7 @@ def pretrain(
 
     folder = run(
         method,
-        o.corpora(source, hold_out, nested=nested),
+        o.sources(source, hold_out, nested),
         out=out,
         raw=o.raw_texts(raw),
         seed=seed,
@@ -86,7 +93,7 @@ def adapt(
     config: o.ConfigFile = None,
     set_: o.Settings = None,
     same: o.Same = None,
-    hold_out: o.HoldOut = 0.1,
+    hold_out: o.HoldOut = None,
     nested: o.Nested = False,
     overwrite: o.Overwrite = False,
     quiet: o.Quiet = False,
@@ -96,7 +103,7 @@ def adapt(
 
     done = run(
         start,
-        o.corpus(target, hold_out, nested=nested),
+        o.target(target, hold_out, nested),
         out=out,
         shots=shots,
         ratio=ratio,
@@ -105,7 +112,67 @@ def adapt(
         overwrite=overwrite,
         quiet=quiet,
     )
+    _remember(done.folder, target, None, None, hold_out, nested)
     _show(done.folder)
+
+
+def resume(
+    run: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
+    updates: Annotated[int, typer.Option("--updates", min=1, help="How many more updates to train.")],
+    quiet: o.Quiet = False,
+) -> None:
+    """Train a finished run for longer, from where it ended, and score it again.
+
+    The corpora are read from where they were when the run was made.
+    """
+    from nershift.resume_run import resume as go_on
+
+    asked = _recall(run)
+    done = go_on(
+        run,
+        o.target(asked["target"], asked["hold_out"], asked["nested"]),
+        o.sources(asked["source"], asked["hold_out"], asked["nested"]),
+        updates=updates,
+        raw=o.raw_texts(asked["raw"]),
+        quiet=quiet,
+    )
+    _show(done.folder)
+
+
+def _remember(
+    folder: Path,
+    target: str,
+    source: Sequence[str] | None,
+    raw: Sequence[str] | None,
+    hold_out: float | None,
+    nested: bool,
+) -> None:
+    """Write down where the data came from: what `resume` reads again."""
+    sources = [_absolute(name) for listed in source or () for name in listed.split(",") if name]
+    texts = ["=".join((name, _absolute(path))) for name, _, path in (pair.partition("=") for pair in raw or ())]
+    asked = {"target": _absolute(target), "source": sources, "raw": texts, "hold_out": hold_out, "nested": nested}
+    write_text(folder / _COMMAND, json.dumps(asked, indent=1, ensure_ascii=False))
+
+
+def _recall(folder: Path) -> dict[str, Any]:
+    from nershift.run_folder import Run
+
+    Run.open(folder)  # says what is wrong with a folder that is no finished run
+    try:
+        asked = json.loads((folder / _COMMAND).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise CheckpointError(
+            "does not say where its data came from",
+            place=str(folder),
+            expected=f"a run of `nershift train`, `transfer` or `adapt`, with a file {_COMMAND}",
+            fix="nershift.resume(folder, target, sources, updates=…) in Python, with the corpora it was trained on",
+        ) from None
+    return dict(asked)
+
+
+def _absolute(name: str) -> str:
+    """A path as seen from everywhere; the name of a corpus in the catalog stays."""
+    return str(Path(name).resolve()) if Path(name).exists() else name
 
 
 def _show(folder: Path) -> None:
@@ -117,5 +184,6 @@ def _show(folder: Path) -> None:
 def register(app: typer.Typer) -> None:
     app.command("train")(train)
     app.command("transfer", help="The same as train; with --source, the tagger learns from other domains too.")(train)
+    app.command("resume")(resume)
     app.command("pretrain")(pretrain)
     app.command("adapt")(adapt)

@@ -22,6 +22,7 @@ from nershift.data.spans import Sentence
 from nershift.errors import SetupError
 from nershift.run_folder import open_folder
 from nershift.storage import write_text
+from nershift.training.budget import Budget
 from nershift.training.logger import TrainLogger
 from nershift.training.loop import Loop
 from nershift.training.processes import Processes
@@ -102,10 +103,8 @@ def dapt(
 def _stage(model: MaskedLM, text: Sequence[Sentence], settings: DaptConfig, excluded: set[int]) -> MaskedStage:
     sampler, train = MaskedSampler(model, text, settings, excluded), settings.train
     every = min(settings.eval_steps, sampler.per_epoch)  # steps: what the loop calls an epoch
-    total = train.epochs * sampler.per_epoch
-    if train.max_steps:
-        total = min(total, train.max_steps)
-    train = dataclasses.replace(train, epochs=-(-total // every), max_steps=total)
+    total = Budget.of(train, sampler.per_epoch).total
+    train = dataclasses.replace(train, epochs=-(-total // every), updates=total)
     if model.head_is_new:
         encoder_lr = train.lr if train.encoder_lr is None else train.encoder_lr
         train = dataclasses.replace(train, lr=settings.head_lr, encoder_lr=encoder_lr)

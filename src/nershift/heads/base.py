@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,6 +20,7 @@ from nershift.registry import Registry
 HEADS = Registry["type[Head]"]("head", "nershift.heads", "nershift.heads", "nershift.methods", attribute="kind")
 register = HEADS.register
 Targets = NDArray[Any]  # of one sentence; the first axis are its tokens
+LabelledStates = Iterable[tuple[Tensor, Tensor, Tensor]]  # batches of states [B, L, H], mask and targets
 
 
 @dataclass(frozen=True)
@@ -36,23 +37,30 @@ class Head(nn.Module, ABC):
 
     ``temperature`` divides the scores where they become probabilities, and nowhere else: it changes how sure a tagger
     says it is, never what it predicts or learns.
+
+    A head may know more types than its target has. :meth:`restrict` names those that it predicts: the others have
+    probability zero. It changes nothing in training.
     """
 
     kind: ClassVar[str]
     Settings: ClassVar[type] = NoSettings  # a dataclass: what `head.options` may hold
     retired: ClassVar[tuple[str, ...]] = ()  # parts of earlier versions: their saved weights are skipped
     learns_rows: ClassVar[bool] = True  # False: its rows are computed from labelled sentences
+    row_starts: ClassVar[tuple[str, ...]] = ("random",)  # values of `head.new_rows` that it can follow
     overlap_settings: ClassVar[str] = ""  # what a user sets to have it predict entities that overlap
     exportable: ClassVar[bool] = False  # can it run without torch? See `tagger/onnx`.
     overlapping: bool = False  # may the entities that it predicts overlap?
     cuda_graph_safe: bool = False  # does its loss run on the GPU alone, without looking at a value there?
+    predicted_types: tuple[str, ...]  # those of its types that it may predict
     kept_rows: Mapping[str, str]  # types whose rows come from another head: ours → theirs
+    new_rows: Mapping[str, str]  # types whose rows do not → how these started, in words
 
     def __init__(self, types: Sequence[str]) -> None:
         super().__init__()
         self.types = tuple(types)
+        self.predicted_types = self.types
         self.temperature = 1.0
-        self.kept_rows = {}
+        self.kept_rows, self.new_rows = {}, {}
 
     @classmethod
     @abstractmethod
@@ -67,7 +75,14 @@ class Head(nn.Module, ABC):
     def describe(self) -> dict[str, Any]:
         """JSON values from which :func:`head_from` makes a head of the same shape."""
         description: dict[str, Any] = {"kind": self.kind, "types": list(self.types)}
+        if self.predicted_types != self.types:
+            description["predicted_types"] = list(self.predicted_types)
         return description if self.temperature == 1.0 else description | {"temperature": self.temperature}
+
+    def restrict(self, types: Iterable[str]) -> None:
+        """From now on predict no type but these; types that the head does not know are ignored."""
+        wanted = set(types)
+        self.predicted_types = tuple(t for t in self.types if t in wanted)
 
     def fits(self, space: LabelSpace) -> bool:
         """Can the head serve this label set as it is?"""
@@ -126,6 +141,18 @@ class Head(nn.Module, ABC):
         """
         return False
 
+    def start_from_states(self, batches: LabelledStates, types: Collection[str]) -> set[str]:
+        """Start the rows of ``types`` from prototypes: the mean states of what carries the type.
+
+        Returns:
+            the types whose rows were started; the others occur in no batch and keep their random rows.
+        """
+        return set()
+
+    def start_from_names(self, vectors: Mapping[str, Tensor]) -> set[str]:
+        """Start the rows of types from the vectors ``[H]`` of their names (of unit length); returns which types."""
+        return set()
+
     def out_of_reach(self, sentences: Sequence[Sentence]) -> str:
         """Which gold entities the head can never predict, as a sentence for people; empty if there are none."""
         return ""
@@ -158,6 +185,7 @@ def head_from(description: Mapping[str, Any], size: int) -> Head:
     space = LabelSpace(tuple(description["types"]), description.get("scheme", "BIOES"))
     head = make_head(description["kind"], space, size, description.get("settings"))
     head.temperature = float(description.get("temperature", 1.0))
+    head.restrict(description.get("predicted_types", head.types))
     return head
 
 
@@ -185,6 +213,11 @@ def pad_targets(targets: Sequence[Targets], mask: Tensor) -> Tensor:
     padded = torch.zeros((*mask.shape, *flat.shape[1:]), dtype=flat.dtype)
     padded[mask] = flat
     return padded
+
+
+def on_device(inputs: Mapping[str, Tensor], device: torch.device | str) -> dict[str, Tensor]:
+    """Inputs of an encoder on its device; packing of recurrent sequences wants lengths on the CPU."""
+    return {k: v if k == "lengths" else v.to(device, non_blocking=True) for k, v in inputs.items()}
 
 
 def with_scores(spans: Sequence[Sequence[Span]], scores: Sequence[Sequence[float]]) -> list[list[Span]]:

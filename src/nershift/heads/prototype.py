@@ -11,6 +11,7 @@ from torch.nn import functional
 from nershift.data.labels import LabelSpace
 from nershift.heads.base import Head, register, widened
 from nershift.heads.softmax import SoftmaxHead
+from nershift.heads.tags import tag_sums
 
 ABSENT = -1e9  # score of a tag that no support token carries
 
@@ -33,6 +34,7 @@ class PrototypeHead(SoftmaxHead):
     """
 
     learns_rows = False
+    row_starts = ("random",)  # see :meth:`settle`
 
     def __init__(self, space: LabelSpace, size: int) -> None:
         super().__init__(space, size)
@@ -46,7 +48,7 @@ class PrototypeHead(SoftmaxHead):
         halves = [order[: len(order) // 2], order[len(order) // 2 :]] if len(order) > 1 else [order, order]
         out = states.new_zeros(len(states))
         for query, support in (halves, halves[::-1]):
-            sums, counts = self._sums(states[support], mask[support], tags[support])
+            sums, counts = tag_sums(states[support], mask[support], tags[support], len(self.space))
             weight, bias = self._layer(sums, counts)
             scores = functional.log_softmax(functional.linear(states[query], weight, bias), -1)  # [Q, L, C]
             gold = tags[query]
@@ -57,9 +59,6 @@ class PrototypeHead(SoftmaxHead):
                 break
         return out
 
-    def _answer_loss(self, states: Tensor, mask: Tensor, targets: Tensor) -> Tensor:
-        return SoftmaxHead.loss(self, states, mask, targets)  # the training loss is that of an episode
-
     def start_from(self, other: Head, mapping: Mapping[str, str]) -> bool:
         return False  # rows are prototypes: they come from labelled sentences, see :meth:`settle`
 
@@ -69,16 +68,11 @@ class PrototypeHead(SoftmaxHead):
         sums = torch.zeros_like(self.project.weight)
         counts = torch.zeros_like(self.project.bias)
         for states, mask, tags in support:
-            more, seen = self._sums(states, mask, tags)
+            more, seen = tag_sums(states, mask, tags, len(self.space))
             sums, counts = sums + more, counts + seen
         weight, bias = self._layer(sums, counts)
         self.project.weight.copy_(weight)
         self.project.bias.copy_(bias)
-
-    def _sums(self, states: Tensor, mask: Tensor, tags: Tensor) -> tuple[Tensor, Tensor]:
-        """Sum ``[C, H]`` and number ``[C]`` of the tokens of each tag."""
-        chosen = functional.one_hot(tags[mask], len(self.space)).to(states.dtype)  # [tokens, C]
-        return chosen.T @ states[mask], chosen.sum(0)
 
     def _layer(self, sums: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
         """Weight ``[C, H]`` and bias ``[C]`` of the linear layer that measures distances."""

@@ -12,7 +12,7 @@ from nershift.data.labels import LabelSpace, span_tags
 from nershift.data.spans import Span
 from nershift.heads.base import register, widened
 from nershift.heads.crf.kernels import viterbi
-from nershift.heads.tags import TagHead, legality, unpad
+from nershift.heads.tags import TagHead, legality, tag_nll, unpad
 
 
 @register("softmax")
@@ -50,13 +50,19 @@ class SoftmaxHead(TagHead):
         return functional.log_softmax(widened(self.project(states)), -1)
 
     def loss(self, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
-        tags = tags.masked_fill(~mask, 0)
-        chosen = self.log_probabilities(states).gather(2, tags[..., None])[..., 0]  # [B, L]
-        return -chosen.masked_fill(~mask, 0.0).sum(1)
+        return tag_nll(self.log_probabilities(states), mask, tags)
+
+    def _predictable(self, states: Tensor) -> Tensor:
+        """:meth:`log_probabilities` among the tags that the head may predict; -inf for the others."""
+        scores = widened(self.project(states)).masked_fill(~self._predicted, float("-inf"))
+        return functional.log_softmax(scores, -1)
+
+    def _answer_loss(self, states: Tensor, mask: Tensor, targets: Tensor) -> Tensor:
+        return tag_nll(self._predictable(states), mask, targets)
 
     @torch.no_grad()
     def decode(self, states: Tensor, mask: Tensor) -> list[list[int]]:
-        scores = self.log_probabilities(states)
+        scores = self._predictable(states)
         if not self.constrained:
             return unpad(scores.argmax(-1), mask)
         return unpad(viterbi(scores, self._steps, self._starts, self._ends, mask)[0], mask)
@@ -64,7 +70,7 @@ class SoftmaxHead(TagHead):
     @torch.no_grad()
     def confidences(self, states: Tensor, mask: Tensor, spans: Sequence[Sequence[Span]]) -> list[list[float]]:
         """The product of the probabilities of the span's tags, as if tokens were independent."""
-        scores = functional.log_softmax(self.log_probabilities(states) / self.temperature, -1).cpu()
+        scores = functional.log_softmax(self._predictable(states) / self.temperature, -1).cpu()
         return [
             [float(row[torch.arange(s.start, s.end), span_tags(self.space, s)].sum().exp()) for s in mine]
             for row, mine in zip(scores, spans, strict=True)

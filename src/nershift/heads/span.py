@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from nershift.config import setting
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Sentence, Span
 from nershift.errors import DataError, nearest
-from nershift.heads.base import Head, Targets, register, widened
+from nershift.heads.base import Head, LabelledStates, Targets, register, widened
 
 _RARE = -4.0  # where the score of a span starts: nearly all spans are no entity
 
@@ -43,6 +43,7 @@ class SpanHead(Head):
     """
 
     Settings = SpanSettings
+    row_starts = ("random", "prototypes")
     overlap_settings = "--set head.kind=span --set head.options.overlapping=true"
     cuda_graph_safe = True
 
@@ -91,11 +92,14 @@ class SpanHead(Head):
 
     def scores(self, states: Tensor) -> Tensor:
         """Log odds of every span and type: [B, L, H] → [B, L, W, C]; spans past the end are meaningless."""
+        return widened(self.project(self.joined(states)))
+
+    def joined(self, states: Tensor) -> Tensor:
+        """First token, last token and width of every span in one vector: [B, L, H] → [B, L, W, D]."""
         first, last = self.first(states), self.last(states)  # [B, L, D]
         padded = functional.pad(last, (0, 0, 0, self.settings.max_width - 1))
         ends = padded.unfold(1, self.settings.max_width, 1).transpose(2, 3)  # [B, L, W, D]: token i + w
-        joined = torch.tanh(first[:, :, None] + ends + self.width.weight)
-        return widened(self.project(joined))
+        return torch.tanh(first[:, :, None] + ends + self.width.weight)
 
     def _inside(self, mask: Tensor) -> Tensor:
         """Which spans end inside their sentence, [B, L, W]."""
@@ -103,14 +107,26 @@ class SpanHead(Head):
         return padded.unfold(1, self.settings.max_width, 1)
 
     def loss(self, states: Tensor, mask: Tensor, targets: Tensor) -> Tensor:
+        return self._losses(states, targets).sum(-1).masked_fill(~self._inside(mask), 0.0).sum((1, 2))
+
+    def _answer_loss(self, states: Tensor, mask: Tensor, targets: Tensor) -> Tensor:
+        asked = self._losses(states, targets)[..., self._predicted()].sum(-1)
+        return asked.masked_fill(~self._inside(mask), 0.0).sum((1, 2))
+
+    def _losses(self, states: Tensor, targets: Tensor) -> Tensor:
+        """Of each question, [B, L, W, C]."""
         scores = self.scores(states)
-        losses = functional.binary_cross_entropy_with_logits(scores, targets.to(scores), reduction="none").sum(-1)
-        return losses.masked_fill(~self._inside(mask), 0.0).sum((1, 2))
+        return functional.binary_cross_entropy_with_logits(scores, targets.to(scores), reduction="none")
+
+    def _predicted(self) -> list[int]:
+        return [self._index[label] for label in self.predicted_types]
 
     @torch.no_grad()
     def predict(self, states: Tensor, mask: Tensor) -> list[list[Span]]:
         scores = self.scores(states)
-        hits = ((scores > 0) & self._inside(mask)[..., None]).nonzero()  # [N, 4]
+        shown = torch.zeros(len(self.types), dtype=torch.bool, device=mask.device)
+        shown[self._predicted()] = True
+        hits = ((scores > 0) & self._inside(mask)[..., None] & shown).nonzero()  # [N, 4]
         rows: list[list[tuple[float, Span]]] = [[] for _ in range(len(mask))]
         values = scores[tuple(hits.T)].tolist()
         for (row, start, width, label), value in zip(hits.tolist(), values, strict=True):
@@ -124,7 +140,7 @@ class SpanHead(Head):
 
     def _chance(self, chances: Tensor, span: Span) -> float:
         width = span.end - span.start - 1
-        if width >= self.settings.max_width or span.label not in self._index:
+        if width >= self.settings.max_width or span.label not in self.predicted_types:
             return 0.0
         return float(chances[span.start, width, self._index[span.label]])
 
@@ -141,6 +157,36 @@ class SpanHead(Head):
             self.project.bias[row] = other.project.bias[source].to(self.project.bias)
         self.kept_rows = dict(mapping)
         return True
+
+    @torch.no_grad()
+    def start_from_states(self, batches: LabelledStates, types: Collection[str]) -> set[str]:
+        """Rows point from the mean of all spans to the mean span of the type, at the mean length of the kept rows.
+
+        The mean span scores as it does for the kept types, or as rare where none is kept.
+        """
+        sums, counts = torch.zeros_like(self.project.weight), torch.zeros_like(self.project.bias)
+        total, number = sums.new_zeros(self.project.in_features), 0
+        for states, mask, targets in batches:
+            inside = self._inside(mask)
+            spans = self.joined(states.to(sums))[inside]  # [N, D]
+            gold = targets[inside].to(sums)  # [N, C]
+            sums, counts = sums + gold.T @ spans, counts + gold.sum(0)
+            total, number = total + spans.sum(0), number + len(spans)
+        seen = {label for label in types if counts[self._index[label]]}
+        if seen:
+            self._set_prototypes(sums / counts.clamp(min=1)[:, None], total / number, types, seen)
+        return seen
+
+    def _set_prototypes(self, means: Tensor, centre: Tensor, types: Collection[str], seen: Collection[str]) -> None:
+        """Rows of the types ``seen``, among the new ``types``, from mean spans ``[C, D]``."""
+        weight, bias = self.project.weight, self.project.bias
+        known = [row for label, row in self._index.items() if label not in types]
+        length = weight[known].norm(dim=1).mean() if known else weight.norm(dim=1).mean()
+        usual = (weight[known] @ centre + bias[known]).mean() if known else _RARE
+        rows = [row for label, row in self._index.items() if label in seen]
+        away = means[rows] - centre  # [R, D]
+        weight[rows] = length / away.norm(dim=1).mean().clamp(min=1e-9) * away
+        bias[rows] = usual - weight[rows] @ centre
 
     def out_of_reach(self, sentences: Sequence[Sentence]) -> str:
         widths = [span.end - span.start for s in sentences for span in s.spans]

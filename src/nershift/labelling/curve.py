@@ -171,6 +171,7 @@ class _Grid:
                 report=False,
             )
             if not self.keep_models:
+                shutil.rmtree(folder / "state", ignore_errors=True)
                 for path in folder.glob("*.safetensors"):
                     path.unlink()
             yield run

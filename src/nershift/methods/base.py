@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from nershift.config import Config, TrainConfig, build
+from nershift.config import Config, TrainConfig, build, merge
 from nershift.data.corpus import Corpus
 from nershift.data.labels import LabelMapping, LabelSpace, check_mapping
 from nershift.data.spans import Sentence, in_parts
 from nershift.encoders.base import ENCODERS, make_encoder
 from nershift.errors import ConfigError, SetupError
 from nershift.heads.base import HEADS, Head, how_to_overlap, make_head, start_from_best
+from nershift.heads.start import RowStart, in_words, start_new_rows
 from nershift.methods.adapter import SentenceAdapter
+from nershift.methods.presets import DEFAULT, DEFAULT_BY_ENCODER
 from nershift.model import TaggingModel
 from nershift.registry import Registry
 from nershift.training.sampler import BatchSampler
@@ -57,13 +59,22 @@ class Method:
     summary: ClassVar[str]
     paper: ClassVar[str] = ""
     Options: ClassVar[type] = NoOptions
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}}
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": DEFAULT, "paper": {}}
     min_sources: ClassVar[int] = 0
     uses_target_labels: ClassVar[bool] = True
     can_do_without: ClassVar[bool] = False  # uses target labels if there are any
 
     def __init__(self, setup: Setup) -> None:
         self.setup, self.config, self.options = setup, setup.config, setup.options
+
+    @classmethod
+    def preset(cls, name: str, encoder: str | None = None) -> Mapping[str, Any]:
+        """The settings of a preset; the default one depends on the kind of encoder that the user asks for."""
+        values = cls.presets[name if name in cls.presets else "paper"]
+        own = values.get("encoder", {}).get("kind", "recurrent")
+        if name != "default" or encoder in (None, own):
+            return values
+        return merge(values, DEFAULT_BY_ENCODER.get(str(encoder), {}))
 
     # -- what a method defines ---------------------------------------------------------------------------
 
@@ -88,6 +99,7 @@ class Method:
                 fix="--set head.from_source=true, or omit --same",
             )
         self._check_overlaps()
+        self._check_new_rows()
         self._check_moves()
         if self.setup.target is not None and self.uses_target_labels and not self.can_do_without:
             self._check_labels()
@@ -108,6 +120,16 @@ class Method:
                 place="config.head.kind",
                 expected="a head for overlapping entities",
                 fix=f"{how_to_overlap()}, or read the corpus without --nested",
+            )
+
+    def _check_new_rows(self) -> None:
+        head = self.config.head
+        can = HEADS[head.kind].row_starts
+        if head.new_rows not in ("auto", *can):
+            raise ConfigError(
+                f"rows of head '{head.kind}' cannot start from {head.new_rows}",
+                place="config.head.new_rows",
+                expected=" | ".join(("auto", *can)),
             )
 
     def _check_labels(self) -> None:
@@ -154,9 +176,8 @@ class Method:
         """Sentences on what the user may not know of the finished model; they stand in the report."""
         head, notes = model.head(TARGET), list[str]()
         if head.kept_rows:
-            mapping = LabelMapping.between(head.types, head.kept_rows.values(), head.kept_rows)
-            new = f"; rows of {', '.join(mapping.unmapped)} started at random" if mapping.unmapped else ""
-            notes.append(f"The target head kept the source's rows for {mapping.describe()}{new}.")
+            kept, new = LabelMapping(head.kept_rows).describe(), in_words(head)
+            notes.append(f"The target head kept the source's rows for {kept}{'; ' * bool(new)}{new}.")
         if self.setup.target is not None and (lost := head.out_of_reach(self.target.splits.get("train", ()))):
             notes.append(lost)
         return notes
@@ -210,6 +231,11 @@ class Method:
         seed_torch(self.config.seed, "decoder", key)
         return make_head(self.config.head.kind, space, size, self.config.head.options)
 
+    def restrict(self, head: Head) -> None:
+        """Let a head that knows more types than the target has predict the target's alone, where these are known."""
+        if self.setup.types:
+            head.restrict(self.setup.types)
+
     def new_model(self, sentences: Iterable[Sentence], spaces: Mapping[str, LabelSpace]) -> TaggingModel:
         seed_torch(self.config.seed, "encoder")
         encoder = make_encoder(self.config.encoder, sentences)
@@ -247,12 +273,15 @@ class Method:
         """``start`` made ready for the target (its words, a head for its types), or a fresh model.
 
         A head that fits the target's types is used as it is. Any other label set gets a new head, which keeps the rows
-        of types that mean the same unless ``head.from_source`` is off.
+        of types that mean the same unless ``head.from_source`` is off. Other rows start as ``head.new_rows`` says.
         """
+        how = self.config.head.new_rows
         if start is None:
-            return self.new_model(self.target.train, {TARGET: self.target_space})
+            model = self.new_model(self.target.train, {TARGET: self.target_space})
+            start_new_rows(model.head(TARGET), model.encoder, self.target.train, how, trained=False)
+            return model
         same = self.config.head.same if self.config.head.from_source else None
-        return move_to(start, self.target_space, self.target.train, self.new_head, self.config.seed, same)
+        return move_to(start, self.target_space, self.target.train, self.new_head, self.config.seed, same, how)
 
     def target_stage(self, start: TaggingModel | None) -> TrainingStage:
         """Plain supervised training on the target's labels, selected on its dev split."""
@@ -269,12 +298,14 @@ def move_to(
     new_head: Callable[[LabelSpace, int, str], Head],
     seed: int,
     same: Mapping[str, str] | None,
+    new_rows: RowStart = "auto",
 ) -> TaggingModel:
     """``start`` with the words of ``sentences`` and one head, for ``space``, under ``target``.
 
     Args:
         new_head: makes a head for a label set, a width of states and a key.
         same: target type → source type where names do not tell; None: keep no rows of other heads.
+        new_rows: how the other rows start.
     """
     seed_torch(seed, "words", TARGET)
     start.encoder.learn_words(sorted({t for s in sentences for t in s.tokens}))
@@ -285,6 +316,8 @@ def move_to(
         if same is not None:
             check_mapping(same, space.types, sorted({t for h in known for t in h.types}))
             start_from_best(head, known, same)
+        start_new_rows(head, start.encoder, sentences, new_rows)
+    head.restrict(space.types)  # what was left out of an earlier target may belong to this one
     return TaggingModel(start.encoder, {TARGET: head}).to(start.device)
 
 

@@ -12,14 +12,15 @@ from nershift.data.labels import LabelSpace
 from nershift.heads.base import Head
 from nershift.heads.prototype import PrototypeHead
 from nershift.methods.base import TARGET, Method, register
-from nershift.methods.presets import METANER
+from nershift.methods.presets import DEFAULT, METANER
 from nershift.model import TaggingModel
 from nershift.training.sampler import BatchSampler
 from nershift.training.seeding import seed_torch
 from nershift.training.stage import MixedStage, TrainingStage
 
 # BIO, not BIOES: few labels rarely have tokens for every tag of BIOES, and a prototype needs some.
-_PRESETS = {"paper": merge(METANER, {"head": {"kind": "prototypes", "scheme": "BIO"}})}
+_HEAD = {"head": {"kind": "prototypes", "scheme": "BIO"}}
+_PRESETS = {"default": merge(DEFAULT, _HEAD), "paper": merge(METANER, _HEAD)}
 
 
 class _TargetEpisodes(TrainingStage):

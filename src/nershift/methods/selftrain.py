@@ -9,14 +9,14 @@ from nershift.config import setting
 from nershift.data.spans import Sentence
 from nershift.errors import ConfigError, SetupError
 from nershift.methods.base import TARGET, register
-from nershift.methods.presets import CROSSLM
+from nershift.methods.presets import CROSSLM, DEFAULT
 from nershift.methods.source_only import SourceOnly
 from nershift.methods.texts import TextMethod
 from nershift.model import TaggingModel
 from nershift.training.seeding import seed_torch
 from nershift.training.stage import MixedStage, TrainingStage
 
-_PRESETS = {"paper": CROSSLM}
+_PRESETS = {"default": DEFAULT, "paper": CROSSLM}
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ class SharedHead(Method):
 
 
 class ZeroShot(SharedHead):
-    """A method without target labels: the head of the sources tags the target."""
+    """A method without target labels: the head of the sources tags the target, with the target's types alone."""
 
     uses_target_labels = False
 
@@ -55,6 +55,7 @@ class ZeroShot(SharedHead):
                 fix="use a method that trains on the target",
             )
         self._check_types(heads[0].types)
+        self.restrict(heads[0])
         return TaggingModel(model.encoder, {TARGET: heads[0]}).to(model.device)
 
 

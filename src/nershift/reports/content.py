@@ -10,6 +10,7 @@ from nershift.data.spans import Sentence, Span
 from nershift.evaluation.calibration import Reliability
 from nershift.evaluation.error_analysis import KINDS, Example
 from nershift.evaluation.metrics import Counts
+from nershift.evaluation.run_warnings import Level
 from nershift.reports.model import RunReport
 
 KIND_NAMES = {
@@ -20,6 +21,7 @@ KIND_NAMES = {
     "missed": "missed",
     "spurious": "spurious",
 }
+LEVEL_NAMES: dict[Level, str] = {"failed": "Failed", "warning": "Warning", "hint": "Hint"}
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,18 @@ def headline(report: RunReport) -> list[tuple[str, str]]:
         rows.append((f"{100 * f1.level:.0f} % interval", interval(f1.low, f1.high)))
     rows += [("precision", percent(scores.precision)), ("recall", percent(scores.recall))]
     return [*rows, ("macro F1", percent(scores.macro_f1)), ("sentences", str(scores.sentences))]
+
+
+def code_pieces(text: str) -> Iterator[tuple[str, bool]]:
+    """Text with commands in backquotes as (piece, is it a command?).
+
+    Example:
+        >>> list(code_pieces("`make test` runs them"))
+        [('make test', True), (' runs them', False)]
+    """
+    for number, piece in enumerate(text.split("`")):
+        if piece:
+            yield piece, number % 2 == 1
 
 
 def tables(report: RunReport) -> list[ReportTable]:
@@ -242,9 +256,10 @@ def _states(report: RunReport) -> ReportTable | None:
 
 
 def _log(report: RunReport) -> ReportTable | None:
-    headers = list(dict.fromkeys(name for entry in report.log for name in entry))
-    rows = tuple(tuple(number(entry.get(name)) for name in headers) for entry in report.log)
-    return ReportTable("log", "Learning log", tuple(headers), rows, words=int("phase" in headers), minor=True)
+    names = list(dict.fromkeys(name for entry in report.log for name in entry))
+    rows = tuple(tuple(number(entry.get(name)) for name in names) for entry in report.log)
+    headers = tuple("updates" if name == "step" else name for name in names)
+    return ReportTable("log", "Learning log", headers, rows, words=int("phase" in names), minor=True)
 
 
 def _config(report: RunReport) -> ReportTable | None:

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 from nershift.data.spans import Sentence, Span
 from nershift.errors import MissingExtraError
 from nershift.evaluation.error_analysis import Example
-from nershift.reports.content import ReportTable, example_lines, headline, pieces, tables
+from nershift.reports.content import (
+    LEVEL_NAMES,
+    ReportTable,
+    code_pieces,
+    example_lines,
+    headline,
+    pieces,
+    tables,
+)
 from nershift.reports.model import RunReport
 from nershift.storage import write_text
 
@@ -34,7 +42,7 @@ def _templates() -> Environment:
 
     loader = PackageLoader("nershift.reports")
     environment = Environment(loader=loader, autoescape=_escaped, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["pieces"] = pieces
+    environment.filters |= {"pieces": pieces, "code_pieces": code_pieces}
     return environment
 
 
@@ -65,6 +73,7 @@ def render(report: RunReport) -> str:
         "report.html",
         title=report.title,
         report=report,
+        levels=LEVEL_NAMES,
         numbers=headline(report),
         tables=tables(report),
         plots=svgs,

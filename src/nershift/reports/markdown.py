@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 
 from nershift.data.spans import Sentence, Span
-from nershift.reports.content import ReportTable, example_lines, headline, pieces, tables
+from nershift.evaluation.run_warnings import RunWarning
+from nershift.reports.content import (
+    LEVEL_NAMES,
+    ReportTable,
+    code_pieces,
+    example_lines,
+    headline,
+    pieces,
+    tables,
+)
 from nershift.reports.model import RunReport
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&])")
@@ -13,7 +22,11 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&])")
 
 def escape(text: str) -> str:
     """Text that Markdown shows as it is, on one line."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    return _escaped(" ".join(text.split()))
+
+
+def _escaped(text: str) -> str:
+    return _SPECIAL.sub(r"\\\1", text)
 
 
 def markdown_table(table: ReportTable) -> str:
@@ -34,6 +47,12 @@ def marked(sentence: Sentence, marks: dict[Span, str]) -> str:
     return " ".join(parts)
 
 
+def warned(warning: RunWarning) -> str:
+    """A quoted paragraph: what was found, and the next step."""
+    fix = "".join(f"`{piece}`" if command else _escaped(piece) for piece, command in code_pieces(warning.fix))
+    return f"> **{LEVEL_NAMES[warning.level]}:** {escape(warning.found)} → {fix}"
+
+
 def render(report: RunReport) -> str:
     """The whole report.
 
@@ -43,7 +62,8 @@ def render(report: RunReport) -> str:
         <BLANKLINE>
         All good.
     """
-    blocks = [f"# {escape(report.title)}" + (f" ({escape(report.method)})" if report.method else "")]
+    blocks = ["\n>\n".join(map(warned, report.warnings))] if report.warnings else []
+    blocks.append(f"# {escape(report.title)}" + (f" ({escape(report.method)})" if report.method else ""))
     blocks += [escape(line) for line in (report.verdict, *report.notes) if line]
     if numbers := headline(report):
         blocks.append(", ".join(f"{escape(name)} **{escape(value)}**" for name, value in numbers))

@@ -3,6 +3,7 @@
 ``RunReport.to_dict`` is the stable shape (all scores are fractions of 1)::
 
     {"version": 1, "title": str, "method": str, "verdict": str, "notes": [str],
+     "warnings": [{"kind", "level": "failed" | "warning" | "hint", "found", "fix"}], the worst first,
      "scores": Scores.to_dict() | null, "f1_interval": {"value", "low", "high", "level"} | null,
      "token_scores": Scores.to_dict() | null, "analysis": Analysis.to_dict() | null,
      "comparisons": [{"name", "mean", "low", "high", "n", "note"}],
@@ -24,6 +25,7 @@ from nershift.data.spans import Sentence
 from nershift.errors import CheckpointError
 from nershift.evaluation.error_analysis import Analysis, analyse
 from nershift.evaluation.metrics import Predicted, Scores, score, sentence_counts, token_scores
+from nershift.evaluation.run_warnings import RunWarning
 from nershift.evaluation.stats import Estimate, SeedSummary, bootstrap_f1
 from nershift.reports.states import StateMap
 from nershift.storage import write_text
@@ -75,6 +77,7 @@ class RunReport:
     method: str = ""
     verdict: str = ""
     notes: tuple[str, ...] = ()
+    warnings: tuple[RunWarning, ...] = ()
     scores: Scores | None = None
     f1_interval: Estimate | None = None
     token_scores: Scores | None = None
@@ -116,6 +119,7 @@ class RunReport:
             "method": self.method,
             "verdict": self.verdict,
             "notes": list(self.notes),
+            "warnings": [asdict(warning) for warning in self.warnings],
             "scores": self.scores.to_dict() if self.scores else None,
             "f1_interval": self.f1_interval.to_dict() if self.f1_interval else None,
             "token_scores": self.token_scores.to_dict() if self.token_scores else None,
@@ -136,6 +140,7 @@ class RunReport:
             method=row["method"],
             verdict=row["verdict"],
             notes=tuple(row["notes"]),
+            warnings=tuple(map(RunWarning.from_dict, row.get("warnings", ()))),
             scores=Scores.from_dict(row["scores"]) if row["scores"] else None,
             f1_interval=Estimate(**row["f1_interval"]) if row["f1_interval"] else None,
             token_scores=Scores.from_dict(row["token_scores"]) if row["token_scores"] else None,

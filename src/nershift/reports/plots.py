@@ -103,7 +103,7 @@ def _log(log: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Figure:
         grid(ax)
     for ax in rows[1:]:
         ax.sharex(rows[0])
-    rows[-1].set_xlabel("step")
+    rows[-1].set_xlabel("updates")
     if len(stages) > 1:
         rows[0].legend(fontsize=8, handlelength=3)
     return figure

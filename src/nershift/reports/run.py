@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from rich.text import Text
 from nershift.config import read_yaml
 from nershift.errors import CheckpointError
 from nershift.evaluation.predictions import read_predictions
+from nershift.evaluation.run_warnings import RunWarning
 from nershift.reports import html, markdown, text
 from nershift.reports.model import RunReport
 from nershift.reports.states import states_of_run
@@ -24,9 +27,10 @@ def report_of_run(folder: str | Path) -> RunReport:
     metrics = _metrics(folder)
     parts: dict[str, Any] = {
         "method": " · ".join(str(metrics[k]) for k in ("method", "preset") if metrics.get(k)),
+        "warnings": tuple(map(RunWarning.from_dict, metrics.get("warnings", ()))),
         "notes": _notes(metrics),
         "calibration": metrics.get("calibration", {}),
-        "log": tuple(_log(folder / "log.jsonl")),
+        "log": tuple(read_log(folder / "log.jsonl")),
         "config": read_yaml(folder / "config.yaml") if (folder / "config.yaml").exists() else {},
     }
     shared = states_of_run(folder)
@@ -48,9 +52,10 @@ def write_report(folder: str | Path) -> RunReport:
 
 
 def show_run(folder: str | Path, console: Console) -> None:
-    """Show the short form of a run's report."""
-    report = report_of_run(folder)
-    console.print(text.render(report, examples=3))
+    """Show the short form of a run's report; the commands it names can be copied as they are."""
+    report, place = report_of_run(folder), shlex.quote(str(folder))
+    warnings = tuple(replace(w, fix=w.fix.replace(" RUN ", f" {place} ")) for w in report.warnings)
+    console.print(text.render(replace(report, warnings=warnings), examples=3))
     console.print(Text(f"\nreport: {Path(folder) / 'report.html'}"))
 
 
@@ -76,12 +81,26 @@ def _notes(metrics: dict[str, Any]) -> tuple[str, ...]:
     if metrics.get("seed") is not None:
         facts.append(f"seed {metrics['seed']}")
     if metrics.get("selection"):
-        facts.append(f"model selection: {metrics['selection']}")
+        facts.append(f"model selection: {_selection(metrics)}")
     summary = ("; ".join(facts) + ".",) if facts else ()
     return (*summary, *map(str, metrics.get("remarks", ())))
 
 
-def _log(path: Path) -> list[dict[str, Any]]:
+def _selection(metrics: dict[str, Any]) -> str:
+    """What chose the weights, and whether those who have only the counted labels could have chosen so."""
+    chosen, dev = str(metrics["selection"]), metrics.get("dev", {}).get("sentences")
+    if dev and chosen == "best dev F1":
+        labelled = metrics.get("labelled")
+        beyond = f" that are not among the {labelled} labels" if labelled is not None and dev > labelled else ""
+        return f"{chosen} on {dev} sentences{beyond}"
+    if chosen in ("last", "mean of the last weights"):
+        weights = "last weights" if chosen == "last" else chosen
+        return f"{weights} (the dev split was not used)" if dev else f"{weights} (there is no dev split)"
+    return chosen
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The entries of ``log.jsonl``; none if there is no such file."""
     if not path.exists():
         return []
     entries = []

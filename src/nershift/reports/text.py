@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from nershift.data.spans import Sentence, Span, overlapping
-from nershift.reports.content import ReportTable, example_lines, headline, pieces, tables
+from nershift.evaluation.run_warnings import Level, RunWarning
+from nershift.reports.content import LEVEL_NAMES, ReportTable, example_lines, headline, pieces, tables
 from nershift.reports.model import RunReport
 
 _COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "red")
+_LEVEL_STYLES: dict[Level, str] = {"failed": "bold white on red", "warning": "bold yellow", "hint": "bold"}
 LOG_ROWS = 12
+WARNINGS = 3  # shown; the page has all
 
 
 def colour_of(label: str) -> str:
@@ -50,8 +55,18 @@ def rich_table(table: ReportTable) -> RichTable:
     return shown
 
 
+def _warnings(warnings: Sequence[RunWarning], most: int) -> list[Text]:
+    """The worst warnings with their next steps, and how many there are more."""
+    lines = [
+        Text().append(f"{LEVEL_NAMES[w.level]}:", _LEVEL_STYLES[w.level]).append(f" {w.found} → ").append(w.fix, "cyan")
+        for w in warnings[:most]
+    ]
+    more = len(warnings) - most
+    return [*lines, Text(f"{more} more in the report", "dim")] if more > 0 else lines
+
+
 def render(report: RunReport, examples: int = 5, minor: bool = False) -> Group:
-    """The whole report for a terminal; learning log and settings only with ``minor``.
+    """The whole report for a terminal, the worst warnings first; learning log and settings only with ``minor``.
 
     Example:
         >>> from rich.console import Console
@@ -62,7 +77,7 @@ def render(report: RunReport, examples: int = 5, minor: bool = False) -> Group:
     title = Text(report.title, "bold")
     if report.method:
         title.append(f" · {report.method}", "not bold")
-    parts: list[RenderableType] = [title]
+    parts: list[RenderableType] = [*_warnings(report.warnings, WARNINGS), title]
     parts += [Text(line) for line in (report.verdict, *report.notes) if line]
     numbers = Text()
     for name, value in headline(report):

@@ -55,7 +55,7 @@ def learn(base: Path, sentences: Sequence[Sentence], scratch: Path, seconds: flo
     config = _settings(model, sentences, seconds)
     sampler = BatchSampler(model, TARGET, sentences, config.batch_size, SEED)
     stage = TrainingStage("train", model, config, {TARGET: sampler}, SEED)
-    with Processes("cpu") as processes, _ProgressLogger(scratch, config.max_steps, tell) as logger:
+    with Processes("cpu") as processes, _ProgressLogger(scratch, config.updates, tell) as logger:
         Loop(stage, scratch / "state", processes, logger).run()
     meta.pop("calibration", None)
     return Tagger(model, {**meta, "seed": SEED, "labelled": len(sentences)})
@@ -69,12 +69,14 @@ def threads_for(model: TaggingModel) -> int:
 def prepare(model: TaggingModel, sentences: Sequence[Sentence]) -> TaggingModel:
     """``model`` with the words of the sentences and one head, for its own types and theirs.
 
-    What a head knows of its types stays; rows of new types start at random.
+    What a head knows of its types stays; rows of new types start as is best for the encoder.
     """
     types = {span.label for s in sentences for span in s.spans}
     old = _nearest_head(model, types)
     description: dict[str, Any] = old.describe() if old is not None and old.learns_rows else {"kind": "crf"}
-    space = LabelSpace.of({*(old.types if old is not None else ()), *types}, description.get("scheme", "BIOES"))
+    space = LabelSpace.of(
+        {*(old.predicted_types if old is not None else ()), *types}, description.get("scheme", "BIOES")
+    )
 
     def new_head(space: LabelSpace, size: int, key: str) -> Head:
         seed_torch(SEED, "decoder", key)
@@ -111,7 +113,7 @@ def _settings(model: TaggingModel, sentences: Sequence[Sentence], seconds: float
     model.zero_grad(set_to_none=True)
     affordable = int(seconds / (1.5 * statistics.median(times)))  # the optimiser takes its share too
     steps = max(min(steps, affordable), min(least, 20))
-    return replace(config, epochs=-(-steps // per_epoch), max_steps=steps)
+    return replace(config, updates=steps)
 
 
 class _ProgressLogger(TrainLogger):

@@ -52,7 +52,8 @@ class Tagger(ReadsTexts):
 
     @property
     def types(self) -> tuple[str, ...]:
-        return self.model.head(self.key).types
+        """Entity types that it predicts."""
+        return self.model.head(self.key).predicted_types
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "cpu") -> Tagger:

@@ -6,16 +6,18 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from nershift.config import TrainConfig
 from nershift.errors import CheckpointError, Interrupted, NershiftError
 from nershift.model import Batch
 from nershift.storage import load_tensors, save_tensors
+from nershift.training.budget import Budget
 from nershift.training.cuda_graphs import GraphRunner, can_be_recorded
 from nershift.training.logger import TrainLogger
 from nershift.training.optim import make_optimizer, optimizer_tensors, rate_factor, restore_optimizer, set_rate
@@ -28,6 +30,7 @@ class Diverged(NershiftError):
     """Losses or weights are infinite or not numbers; the step is not saved."""
 
 
+_SMALL_CHECKPOINT = 256 * 2**20  # bytes
 Compute = Callable[[Sequence[Mapping[str, Batch]]], list[dict[str, Tensor]]]  # one step, and what it logs
 
 
@@ -39,8 +42,9 @@ class Progress:
     best: float | None = None
     best_step: int = 0
     best_file: str = ""
-    stale: int = 0  # epochs since the best score
-    sums: dict[str, float] = field(default_factory=dict)  # of logged values in this epoch
+    stale: int = 0  # evaluations since the best score
+    averaged: int = 0  # states of the weights in the average of the last ones
+    sums: dict[str, float] = field(default_factory=dict)  # of logged values since the last evaluation
     lines: int = 0  # of log.jsonl
     finished: bool = False
 
@@ -49,9 +53,23 @@ class Loop:
     """Runs one stage in a folder, from its checkpoint if there is one.
 
     After :meth:`run` the model holds the selected weights, and ``<folder>/<stage>.safetensors`` does too.
+
+    Args:
+        keep_last: keep the last checkpoint beside the result if it is small or the last weights were the best, so that
+            training can go on from there.
+        total: updates, where it is to go on for longer than the settings say.
     """
 
-    def __init__(self, stage: TrainingStage, folder: Path, processes: Processes, logger: TrainLogger) -> None:
+    def __init__(
+        self,
+        stage: TrainingStage,
+        folder: Path,
+        processes: Processes,
+        logger: TrainLogger,
+        *,
+        keep_last: bool = False,
+        total: int = 0,
+    ) -> None:
         self.stage, self.folder, self.processes, self.logger = stage, folder, processes, logger
         self.config = stage.config
         self.progress = Progress(lines=logger.lines)
@@ -60,16 +78,12 @@ class Loop:
         self.best: dict[str, Tensor] | None = None
         self._best_written = 0
         self._sums: dict[str, Tensor] = {}
-        self.total = self.config.epochs * stage.steps_per_epoch
-        if self.config.max_steps:
-            self.total = min(self.total, self.config.max_steps)
+        self.keep_last = keep_last
+        self.budget = replace(stage.budget, total=total) if total else stage.budget
+        self.average = LastAverage(self.config, self.budget)
 
     def run(self) -> Progress:
-        if self.result_path.exists():
-            tensors, meta = load_tensors(self.result_path)
-            restore(self.stage.model, tensors, str(self.result_path))
-            self.progress = Progress(**meta)
-            self.logger.lines = self.progress.lines
+        if self.result_path.exists() and self._take_result():
             return self.progress
         recorded = self._recorded()
         self.optimizer = make_optimizer(self.config, self.stage.model, recorded)
@@ -81,19 +95,33 @@ class Loop:
         del self.optimizer  # its state takes much of a GPU's memory
         return self.progress
 
+    def _take_result(self) -> bool:
+        """Load the result; False if training is to go on from the checkpoint beside it."""
+        tensors, meta = load_tensors(self.result_path)
+        restore(self.stage.model, tensors, str(self.result_path))
+        self.progress = Progress(**meta)
+        self.logger.lines = self.progress.lines
+        if self.progress.step >= self.budget.total or not self.checkpoint_path.exists():
+            return True
+        if self.progress.best is not None:
+            self.best = {k: v.clone() for k, v in trainable(self.stage.model).items()}
+        return False
+
     def _recorded(self) -> bool:
         """Whether steps are recorded as CUDA graphs: one process, one GPU, and parts that allow it."""
         on_one_gpu = self.processes.world == 1 and self.processes.device.type == "cuda"
         return self.config.cuda_graphs and on_one_gpu and can_be_recorded(self.stage)
 
     def _train(self, compute: Compute) -> None:
-        task = self.logger.bar.add_task(self.stage.name, total=self.total, completed=self.progress.step, note="")
+        total = self.budget.total
+        task = self.logger.bar.add_task(self.stage.name, total=total, completed=self.progress.step, note="")
         written = time.monotonic()
-        while self.progress.step < self.total and not self._exhausted():
+        while self.progress.step < total and not self.budget.exhausted(self.config, self.progress.stale):
             self._step(self.progress.step, compute)
             self.progress.step += 1
-            if self.progress.step % self.stage.steps_per_epoch == 0 or self.progress.step == self.total:
-                self._end_epoch()
+            self.average.add(self.progress.step, self.stage.model)
+            if self.budget.due(self.progress.step):
+                self._evaluate()
             self.logger.bar.update(task, completed=self.progress.step, note=self._note())
             every = self.config.checkpoint_steps
             due = time.monotonic() - written > self.config.checkpoint_seconds
@@ -103,13 +131,10 @@ class Loop:
                 written = time.monotonic()
             if stop:
                 raise Interrupted(
-                    f"stopped in stage '{self.stage.name}' after step {self.progress.step} of {self.total}",
+                    f"stopped in stage '{self.stage.name}' after update {self.progress.step} of {total}",
                     fix="run the same command again (without --overwrite) to go on from there",
                 )
         self.logger.bar.remove_task(task)
-
-    def _exhausted(self) -> bool:
-        return bool(self.config.patience) and self.progress.stale >= self.config.patience
 
     def _note(self) -> str:
         return self.stage.note(self.progress.best) if self.progress.best is not None else ""
@@ -118,7 +143,7 @@ class Loop:
         stage, accumulate = self.stage, self.config.accumulate
         stage.model.train()
         seed_torch(stage.seed, stage.name, step, self.processes.rank)
-        set_rate(self.optimizer, rate_factor(self.config, step, stage.steps_per_epoch, self.total))
+        set_rate(self.optimizer, rate_factor(self.config, step, self.budget))
         self.optimizer.zero_grad(set_to_none=True)
         draws = range(step * accumulate, (step + 1) * accumulate)
         parts = [stage.draw(k, self.processes.rank, self.processes.world) for k in draws]
@@ -156,9 +181,10 @@ class Loop:
             return torch.autocast(self.stage.model.device.type, torch.bfloat16)
         return nullcontext()
 
-    def _end_epoch(self) -> None:
+    def _evaluate(self) -> None:
+        """Score the weights, keep them if they are the best so far, and log what happened since the last time."""
         p = self.progress
-        steps = (p.step - 1) % self.stage.steps_per_epoch + 1
+        steps = self.budget.since_last(p.step)
         sums = self._finite_sums()
         score = self.score()
         # At a score of 0 nothing is learned yet: later weights are the better guess, and patience does not count.
@@ -168,7 +194,7 @@ class Loop:
         elif score is not None:
             p.stale += 1
         entry: dict[str, Any] = {"phase": self.stage.name, "step": p.step}
-        entry["epoch"] = -(-p.step // self.stage.steps_per_epoch)
+        entry["epoch"] = self.budget.epoch(p.step)
         entry |= {k: v / steps for k, v in sums.items()} | self.stage.log_values(score) | self.stage.score_monitors()
         self.logger.write(entry, p.step)
         self._sums = {}
@@ -180,7 +206,7 @@ class Loop:
             return self.stage.validate()
 
     def _finite_sums(self) -> dict[str, float]:
-        """Sums of logged values in this epoch. Only read where the loop waits for the GPU anyway."""
+        """Sums of logged values since the last evaluation. Only read where the loop waits for the GPU anyway."""
         sums = {name: float(value) for name, value in self._sums.items()}
         odd = [f"{name} is {value}" for name, value in sums.items() if not math.isfinite(value)]
         weights = [p.detach().isfinite().all() for p in self.stage.model.parameters() if p.requires_grad]
@@ -191,7 +217,7 @@ class Loop:
             clip = f"{self.config.clip:g}" if self.config.clip else "off"
             raise Diverged(
                 f"training diverged: {odd[0] if odd else 'in another process'} at step {self.progress.step} "
-                f"of {self.total} (learning rate {self.config.lr:g}, clip {clip})",
+                f"of {self.budget.total} (learning rate {self.config.lr:g}, clip {clip})",
                 place=f"stage '{self.stage.name}'",
                 expected="finite losses and weights",
                 fix=f"a lower rate (--set {part}.lr={self.config.lr / 10:g}) or tighter clipping "
@@ -210,6 +236,8 @@ class Loop:
                 self._best_written = p.best_step
             tensors = {f"model/{k}": v for k, v in trainable(self.stage.model).items()}
             tensors |= {f"optimizer/{k}": v for k, v in optimizer_tensors(self.optimizer).items()}
+            tensors |= {f"average/{k}": v for k, v in self.average.mean.items()}
+            p.averaged = self.average.count
             save_tensors(self.checkpoint_path, tensors, vars(p))
             self._sweep(p.best_file)
         self.processes.wait()
@@ -226,12 +254,14 @@ class Loop:
         tensors, meta = load_tensors(self.checkpoint_path)
         part = {
             kind: {k.removeprefix(kind): v for k, v in tensors.items() if k.startswith(kind)}
-            for kind in ("model/", "optimizer/")
+            for kind in ("model/", "optimizer/", "average/")
         }
         restore(self.stage.model, part["model/"], str(self.checkpoint_path))
         restore_optimizer(self.optimizer, part["optimizer/"])
         self.progress = Progress(**meta)
         device = self.stage.model.device
+        if self.progress.step > self.average.since:
+            self.average.restore(self.progress.averaged, {k: v.to(device) for k, v in part["average/"].items()})
         self._sums = {name: torch.tensor(value, device=device) for name, value in self.progress.sums.items()}
         if self.progress.best_file:
             best, _ = load_tensors(self.folder / self.progress.best_file)
@@ -240,14 +270,58 @@ class Loop:
         self.logger.rewind(self.progress.lines)
 
     def _finish(self) -> None:
+        """Keep the best weights; without a score, the mean of the last ones."""
+        keep = self.keep_last and (self._small() or self.progress.best_step == self.progress.step)
+        if keep:
+            self.best, best = None, self.best  # the best weights are those of the result
+            self.progress.stale, self.progress.best_file = 0, ""
+            self._save()
+            self.best = best
         if self.best is not None:
             restore(self.stage.model, self.best, self.stage.name)
+        elif self.average.count:
+            restore(self.stage.model, self.average.mean, self.stage.name)
         self.progress.finished, self.progress.sums = True, {}
         if self.processes.main:
             save_tensors(self.result_path, trainable(self.stage.model), vars(self.progress))
-            self.checkpoint_path.unlink(missing_ok=True)
+            if not keep:
+                self.checkpoint_path.unlink(missing_ok=True)
             self._sweep("")
         self.processes.wait()
+
+    def _small(self) -> bool:
+        """Does a checkpoint (weights and two moments each) take little space?"""
+        return 3 * sum(p.nbytes for p in trainable(self.stage.model).values()) <= _SMALL_CHECKPOINT
+
+
+class LastAverage:
+    """The running mean of the weights over the last updates of a stage (stochastic weight averaging).
+
+    Without a dev split nothing says which of the last weights are good, and their mean is better than most of them.
+    """
+
+    SAMPLES = 50  # states of the weights in the mean: more of them cost time and change nothing
+
+    def __init__(self, config: TrainConfig, budget: Budget) -> None:
+        self.since = budget.averaging_since(config)
+        self.every = max(1, (budget.total - self.since) // self.SAMPLES)
+        self.count, self.mean = 0, dict[str, Tensor]()
+
+    @torch.no_grad()
+    def add(self, step: int, model: nn.Module) -> None:
+        """Count the weights after update ``step`` in, if it is one of the last."""
+        if step <= self.since or (step - self.since) % self.every:
+            return
+        self.count += 1
+        for name, weights in trainable(model).items():
+            if self.count == 1:
+                self.mean[name] = weights.clone()
+            else:
+                self.mean[name].lerp_(weights, 1 / self.count)
+
+    def restore(self, count: int, mean: Mapping[str, Tensor]) -> None:
+        """What a checkpoint holds."""
+        self.count, self.mean = count, dict(mean)
 
 
 def trainable(model: nn.Module) -> dict[str, Tensor]:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from nershift.config import TrainConfig
 from nershift.model import TaggingModel
+from nershift.training.budget import Budget
 
 BETAS, EPS = (0.9, 0.999), 1e-6  # of BertAdam
 RECORDED = ("adam", "adamw", "rmsprop")  # optimisers whose steps can be recorded
@@ -55,20 +56,21 @@ def make_optimizer(config: TrainConfig, model: TaggingModel, recorded: bool = Fa
     return torch.optim.RMSprop(settings, capturable=recorded)
 
 
-def rate_factor(config: TrainConfig, step: int, steps_per_epoch: int, total: int) -> float:
+def rate_factor(config: TrainConfig, step: int, budget: Budget) -> float:
     """The factor on the base learning rate at ``step``.
 
     Example:
-        >>> rate_factor(TrainConfig(schedule="inverse", lr_decay=0.5), step=20, steps_per_epoch=10, total=100)
+        >>> config = TrainConfig(schedule="inverse", lr_decay=0.5, epochs=10)
+        >>> rate_factor(config, 20, Budget.of(config, steps_per_epoch=10))
         0.5
     """
-    warm = config.warmup * total
+    warm = config.warmup * budget.total
     if step < warm:
         return (step + 1) / (warm + 1)
     if config.schedule == "linear":
-        return max(0.0, (total - step) / max(1.0, total - warm))
+        return max(0.0, (budget.total - step) / max(1.0, budget.total - warm))
     if config.schedule == "inverse":
-        return 1 / (1 + config.lr_decay * (step // steps_per_epoch))
+        return 1 / (1 + config.lr_decay * budget.decay_units(step))
     return 1.0
 
 

@@ -15,6 +15,7 @@ from nershift.errors import ConfigError
 from nershift.evaluation.metrics import score
 from nershift.model import Batch, TaggingModel
 from nershift.training.adversarial_embeddings import AdversarialEmbeddings
+from nershift.training.budget import Budget
 from nershift.training.sampler import BatchSampler
 from nershift.training.seeding import generator
 
@@ -57,6 +58,16 @@ class TrainingStage:
         self.monitors: dict[str, tuple[str, Sequence[Sentence]]] = {}  # scored and logged, never used for selection
         self._scored: dict[tuple[str, int], list[tuple[Sequence[int], Batch]]] = {}  # batches of what is scored
         self._check()
+
+    @property
+    def budget(self) -> Budget:
+        """How long the stage trains, and how often it is scored."""
+        scored = sum(len(sentences) for _, sentences in (*self.dev, *self.monitors.values()))
+        return Budget.of(self.config, self.steps_per_epoch, scored, self.sentences_per_update)
+
+    @property
+    def sentences_per_update(self) -> int:
+        return self.config.accumulate * sum(sampler.batch_size for sampler in self.samplers.values())
 
     @property
     def block(self) -> str:
@@ -141,6 +152,10 @@ class MixedStage(TrainingStage):
         self._turns = {name: max(sampler.per_epoch, least) for name, sampler in self.samplers.items()}
         self.steps_per_epoch = sum(self._turns.values())
         self._epoch, self._order = -1, list[tuple[str, int]]()
+
+    @property
+    def sentences_per_update(self) -> int:
+        return self.config.accumulate * min(sampler.batch_size for sampler in self.samplers.values())
 
     def draw(self, step: int, rank: int, world: int) -> dict[str, Batch]:
         epoch, at = divmod(step, self.steps_per_epoch)

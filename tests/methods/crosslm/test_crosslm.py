@@ -227,7 +227,7 @@ def test_it_learns_both_tasks(make_method: Make, homogeneous: list[Corpus]) -> N
 
 
 def test_the_preset_is_that_of_the_paper() -> None:
-    config = resolve("crosslm")
+    config = resolve("crosslm", {"preset": "paper"})
     assert (config.options["embedding_size"], config.train.batch_size) == (8, 30)
     assert (config.train.optimizer, config.train.lr) == ("sgd", 0.015)
     assert (config.encoder.recurrent.cell, config.encoder.recurrent.size) == ("lstm", 100)

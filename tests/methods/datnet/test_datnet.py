@@ -287,7 +287,7 @@ def test_impossible_settings_are_refused_before_the_first_batch(
 def test_presets_hold_what_the_paper_says(make_method: Make, corpora: tuple[Corpus, Corpus]) -> None:
     from nershift.run import resolve
 
-    config = resolve("datnet")
+    config = resolve("datnet", {"preset": "paper"})
     assert (config.encoder.words.size, config.encoder.words.train) == (50, False)
     assert (config.encoder.recurrent.cell, config.encoder.recurrent.size) == ("lstm", 200)
     assert (config.train.lr, config.train.schedule, config.train.lr_decay) == (1e-3, "inverse", 0.05)

@@ -106,8 +106,10 @@ def cases(head: LabelAwareHead, mask: Tensor, first: int) -> Iterator[tuple[Tens
 
 @pytest.mark.parametrize("scheme", ["BIO", "BIOES", "IOB1"])
 @pytest.mark.parametrize("first", [0, 3])
-def test_propagation_is_the_plain_loop(scheme: str, first: int) -> None:
+@pytest.mark.parametrize("shown", [1, 9])
+def test_propagation_is_the_plain_loop(scheme: str, first: int, shown: int) -> None:
     head = make(scheme)
+    head.restrict(head.types[:shown])
     states, mask = batch([11, 4, 1, 7])
     chain = chain_of(head, states, mask)
     for scores, best, known, open_ in cases(head, mask, first):
@@ -147,7 +149,9 @@ def test_the_source_for_the_gpu_is_the_plain_loop(kernel_on_cpu, scheme, types, 
 def test_decoding_with_the_source_for_the_gpu_is_greedy(kernel_on_cpu, settings) -> None:
     head = kernel_on_cpu(make(**settings))
     states, mask = batch([6, 4, 1])
-    assert torch.equal(fixed_point(head, states.float(), mask).tags, head.greedy(states.float(), mask))
+    for shown in (head.types, head.types[:1]):
+        head.restrict(shown)
+        assert torch.equal(fixed_point(head, states.float(), mask).tags, head.greedy(states.float(), mask))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -282,3 +282,58 @@ def test_half_precision_states_are_widened() -> None:
         loss = head.loss(states_of().bfloat16(), MASK, tags)
     assert loss.dtype == torch.float32
     torch.testing.assert_close(loss, head.loss(states_of().bfloat16(), MASK, tags))
+
+
+def shown_scores(head: LabelAwareHead, h: Tensor, before: list[int], hidden: list[int]) -> Tensor:
+    """Log probabilities of a position, as if hidden tags had the score -inf."""
+    scores = scores_at(head, bilstm(head).requires_grad_(False), h, before)
+    scores[hidden] = float("-inf")
+    return scores.log_softmax(-1)
+
+
+@both_paths
+def test_types_that_may_not_be_predicted_have_no_score() -> None:
+    head, states = make().requires_grad_(False), states_of()
+    free = head.decode(states, MASK)
+    head.restrict(["B"])
+    hidden = [SPACE.index["B-A"], SPACE.index["I-A"]]
+    for b, n in enumerate(LENGTHS):
+        tags = list[int]()
+        while len(tags) < n:
+            scores = shown_scores(head, states[b, :n], tags, hidden)
+            before = SPACE.legal_steps[tags[-1]] if tags else SPACE.legal_starts
+            scores[[t for t, may in enumerate(before) if not may]] = float("-inf")
+            tags.append(int(scores.argmax()))
+        assert head.decode(states, MASK)[b] == tags
+    assert any(set(row) & set(hidden) for row in free)
+    head.restrict(SPACE.types)
+    assert head.decode(states, MASK) == free
+
+
+def test_a_wide_beam_finds_the_best_sequence_of_the_types_that_may_be_predicted() -> None:
+    head, states, hidden = make(beam=500).requires_grad_(False), states_of(length=4), [1, 2]
+    head.restrict(["B"])
+    for b, best in enumerate(head.decode(states, MASK[:, :4])):
+        n = min(4, LENGTHS[b])
+        paths = [
+            p
+            for p in itertools.product([0, 3, 4], repeat=n)
+            if SPACE.legal_starts[p[0]] and all(SPACE.legal_steps[x][y] for x, y in itertools.pairwise(p))
+        ]
+        h = states[b, :n]
+        totals = [sum(float(shown_scores(head, h, list(p[:i]), hidden)[p[i]]) for i in range(n)) for p in paths]
+        assert best == list(paths[max(range(len(paths)), key=totals.__getitem__)])
+
+
+@both_paths
+def test_confidences_are_among_the_types_that_may_be_predicted() -> None:
+    head, states, hidden = make().requires_grad_(False), states_of(), [1, 2]
+    head.restrict(["B"])
+    spans = [Span(1, 3, "A"), Span(5, 6, "B")]
+    tags = SPACE.encode(spans, 9)
+    chances = [float(shown_scores(head, states[0], tags[:i], hidden)[tags[i]].exp()) for i in range(9)]
+    assert head.confidences(states, MASK, [spans, [], [], []])[0] == pytest.approx([0.0, chances[5]], rel=1e-4)
+    answer = [[Span(5, 6, "B")], [], [], []]
+    alone = SPACE.encode(answer[0], 9)
+    total = sum(float(shown_scores(head, states[0], alone[:i], hidden)[alone[i]]) for i in range(9))
+    assert float(head.surprise(states, MASK, answer)[0]) == pytest.approx(-total, rel=1e-4)

@@ -110,7 +110,7 @@ def test_rows_go_with_names_and_unions_keep_the_sources_types(make_method: Make,
 
 def test_new_rows_start_as_the_nearest_known_type_or_as_told(make_method: Make, heterogeneous: list[Corpus]) -> None:
     *sources, target = heterogeneous
-    old, new = started(make_method, sources, target, labels="target")
+    old, new = started(make_method, sources, target, labels="target", new_rows="nearest")
     assert new.space.types == tuple(sorted(target.types))
     fresh = [t for t in target.types if t not in old.space.types]
     for label in fresh:
@@ -121,6 +121,63 @@ def test_new_rows_start_as_the_nearest_known_type_or_as_told(make_method: Make, 
     old, new = started(make_method, sources, target, same=told)
     assert rows_equal(new, old, {f"I-{fresh[0]}": f"I-{told[fresh[0]]}"}) == [True]
     assert told[fresh[0]] not in new.space.types
+
+
+@pytest.mark.parametrize(
+    ("head", "option", "expected"),
+    [
+        ("auto", "auto", "from their names"),
+        ("prototypes", "auto", "from prototypes of the labelled sentences"),
+        ("random", "auto", "at random"),
+        ("auto", "prototypes", "from prototypes of the labelled sentences"),
+        ("prototypes", "nearest", "as "),
+    ],
+)
+def test_new_rows_start_as_the_head_or_the_option_says(
+    head: str, option: str, expected: str, make_method: Make, heterogeneous: list[Corpus]
+) -> None:
+    *sources, target = heterogeneous
+    settings = merge(QUICK, {"options": {"new_rows": option}, "head": {"new_rows": head}})
+    method = make_method("laner", sources, target, settings)
+    method.check()
+    start = method.pretrain().model
+    known = head_of(start, "shared").types
+    model = method.prepare_target(start)
+    new = head_of(model)
+    assert set(new.new_rows) == set(target.types) - set(known)
+    assert all(how.startswith(expected) for how in new.new_rows.values())
+    (note,) = method.run_notes(model)
+    assert f"started {expected}" in note
+    assert not any(f"rows of {t}" in note for t in known if t not in target.types)
+
+
+def test_prototypes_are_the_tokens_part_of_the_rows(make_method: Make, heterogeneous: list[Corpus]) -> None:
+    *sources, target = heterogeneous
+    random, made = (started(make_method, sources, target, new_rows=how)[1] for how in ("random", "prototypes"))
+    size = made.query.out_features  # of a state
+    fresh = [made.space.index[f"B-{label}"] for label in made.new_rows]
+    kept = [i for i, tag in enumerate(made.space.tags) if tag[2:] not in made.new_rows]
+    assert not (made.project.weight[fresh, :size] == random.project.weight[fresh, :size]).any()
+    assert torch.equal(made.project.weight[fresh, size:], random.project.weight[fresh, size:])
+    assert torch.equal(made.project.weight[kept], random.project.weight[kept])
+    assert torch.equal(made.labels.weight, random.labels.weight)
+
+
+def test_types_of_the_sources_alone_are_never_predicted(
+    heterogeneous: list[Corpus], quick: dict[str, Any], tmp_path: Path
+) -> None:
+    *sources, target = heterogeneous
+    run = transfer("laner", target, sources, out=tmp_path / "run", config=quick, quiet=True)
+    tagger = run.tagger()
+    assert tagger.types == tuple(sorted(target.types))
+    head = head_of(tagger.model)
+    assert set(head.types) > set(target.types)
+    with torch.no_grad():  # as if the sources' types were likelier than all others
+        for tag, i in head.space.index.items():
+            if tag[2:] and tag[2:] not in target.types:
+                head.project.bias[i] += 100.0
+    theirs = [s for c in sources for s in c.test]
+    assert {span.label for s in tagger.tag_sentences(theirs) for span in s.spans} <= set(target.types)
 
 
 def test_names_of_one_type() -> None:
@@ -179,7 +236,7 @@ def test_a_start_with_other_settings_is_refused(
 
 
 def test_presets() -> None:
-    paper, released = resolve("laner"), resolve("laner", {"preset": "released"})
+    paper, released = (resolve("laner", {"preset": name}) for name in ("paper", "released"))
     assert (paper.train.lr, paper.train.batch_size, paper.train.epochs) == (5e-5, 16, 100)
     assert (paper.options["label_size"], paper.head.scheme) == (100, "BIO")
     assert paper.options["connect"]

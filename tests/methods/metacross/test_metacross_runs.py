@@ -225,7 +225,7 @@ def test_presets_hold_what_the_paper_says() -> None:
     paper, released = resolve("metacross"), resolve("metacross", {"preset": "released"})
     assert (paper.options["inner_lr"], paper.pretrain.lr, paper.options["adapt_lr"]) == (3e-5, 3e-5, 1e-5)
     assert (paper.options["neighbours"], paper.options["inner_steps"], paper.pretrain.batch_size) == (2, 2, 32)
-    assert (paper.options["mask_rate"], paper.options["max_weight"], paper.pretrain.max_steps) == (
+    assert (paper.options["mask_rate"], paper.options["max_weight"], paper.pretrain.updates) == (
         0.2,
         2.0,
         3000,

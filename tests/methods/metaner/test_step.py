@@ -103,6 +103,8 @@ class Data:
                     old.get_parameter(name).data -= s.inner_lr * g  # eq. 17
                     new.get_parameter(name).data -= s.inner_lr * (g + d)  # eq. 18
                     sums[name] += g + d  # eq. 20
+                elif name.startswith("discriminator"):
+                    sums[name] += torch.autograd.grad(dis, p, retain_graph=True)[0]
                 else:
                     sums[name] += g
         return (new if s.validation_theta == "new" else old), new, sums
@@ -129,6 +131,8 @@ class Data:
                 found[name] = total
             elif name.startswith("heads") and self.own_heads:
                 found[name] = found.get(name, 0) + total
+            elif name.startswith("discriminator") and s.adversary and s.discriminator_domains == "all":
+                found[name] = found[name] + total
         return found
 
 
@@ -154,7 +158,44 @@ def assert_same(found: dict[str, Tensor], expected: dict[str, Tensor], rtol: flo
 @pytest.mark.parametrize(("shared", "values"), VARIANTS, ids=str)
 def test_first_order_equals_the_explicit_version(shared: bool, values: dict[str, Any]) -> None:
     options, data = make_options(**values), Data(shared)
-    assert_same(data.gradients(options), data.slow_first_order(options))
+    for domains in ("validation", "all"):
+        options = replace(options, discriminator_domains=domains)
+        assert_same(data.gradients(options), data.slow_first_order(options))
+
+
+@pytest.mark.parametrize("order", ["first", "second", "second-fd"])
+@pytest.mark.parametrize(("shared", "values"), VARIANTS, ids=str)
+def test_a_discriminator_of_all_domains_adds_their_plain_gradients(
+    shared: bool, values: dict[str, Any], order: str
+) -> None:
+    """Taken where the inner loop meets them; everything else learns exactly what it learned before."""
+    options, data = make_options(**values, order=order), Data(shared)
+    paper, found = (data.gradients(replace(options, discriminator_domains=d)) for d in ("validation", "all"))
+    assert set(found) == set(paper)
+    _, _, sums = data.walk(options, data.model)
+    for name, value in paper.items():
+        if name.startswith("discriminator"):
+            assert sums[name].abs().sum() > 0
+            torch.testing.assert_close(found[name], value + sums[name])
+        else:
+            assert torch.equal(found[name], value)
+
+
+def test_a_discriminator_of_all_domains_learns_to_tell_them_apart() -> None:
+    """By eq. 22 it hears of one domain per iteration, and names that one whatever it reads."""
+    accuracy = {}
+    for domains in ("validation", "all"):
+        data, options = Data(shared=True), make_options(discriminator_domains=domains, adversary_weight=0.0)
+        for i, x in enumerate(data.x):
+            x[..., i] += 4.0  # domains that differ
+        optimizer = torch.optim.Adam(data.model.discriminator.parameters(), lr=0.05)
+        for _ in range(40):
+            data.gradients(options)
+            optimizer.step()
+        scores = [data.model.discriminator(data.states(i), data.mask) for i in range(DOMAINS)]
+        accuracy[domains] = [float((s.argmax(-1) == i).double().mean()) for i, s in enumerate(scores)]
+    assert min(accuracy["all"]) > 0.9
+    assert accuracy["validation"] == [0, 0, 0, 1]
 
 
 @pytest.mark.parametrize(("shared", "values"), VARIANTS, ids=str)

@@ -62,6 +62,15 @@ class CRFHead(TagHead):
             torch.where(self._ends, ends, IMPOSSIBLE),
         )
 
+    def predicted_chain(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The same with no way to a tag that the head may not predict."""
+        steps, starts, ends = self.chain()
+        return (
+            steps.masked_fill(~self._predicted, IMPOSSIBLE),  # [before, after]
+            starts.masked_fill(~self._predicted, IMPOSSIBLE),
+            ends,
+        )
+
     def chain_scores(self) -> dict[str, Tensor]:
         return {"transitions": self.transitions, "starts": self.starts, "ends": self.ends}
 
@@ -69,18 +78,24 @@ class CRFHead(TagHead):
         return [*super().parameters_by_tag(), (self.starts, 1), (self.ends, 1), (self.transitions, 2)]
 
     def loss(self, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
-        emissions, chain = widened(self.project(states)), self.chain()
+        return self._loss(states, mask, tags, self.chain())
+
+    def _answer_loss(self, states: Tensor, mask: Tensor, targets: Tensor) -> Tensor:
+        return self._loss(states, mask, targets, self.predicted_chain())
+
+    def _loss(self, states: Tensor, mask: Tensor, tags: Tensor, chain: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+        emissions = widened(self.project(states))
         if double_backward_wanted():
             return log_partition_reference(emissions, *chain, mask) - score(emissions, tags, *chain, mask)
         return negative_log_likelihood(emissions, tags, *chain, mask)
 
     @torch.no_grad()
     def decode(self, states: Tensor, mask: Tensor) -> list[list[int]]:
-        return unpad(viterbi(self.project(states), *self.chain(), mask)[0], mask)
+        return unpad(viterbi(self.project(states), *self.predicted_chain(), mask)[0], mask)
 
     @torch.no_grad()
     def confidences(self, states: Tensor, mask: Tensor, spans: Sequence[Sequence[Span]]) -> list[list[float]]:
         """Exact probabilities of the spans under the CRF, whatever the rest of the sentence is."""
         emissions = widened(self.project(states)) / self.temperature
-        steps, starts, ends = (scores / self.temperature for scores in self.chain())
+        steps, starts, ends = (scores / self.temperature for scores in self.predicted_chain())
         return span_probabilities(emissions, steps, starts, ends, mask, self.space, spans)

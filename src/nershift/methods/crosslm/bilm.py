@@ -19,7 +19,7 @@ from nershift.errors import SetupError
 from nershift.methods.base import TARGET, register
 from nershift.methods.crosslm.lm_features import LMFeatureEncoder
 from nershift.methods.crosslm.sampled_softmax import SampledSoftmax, language_model_loss
-from nershift.methods.presets import CROSSLM
+from nershift.methods.presets import CROSSLM, CROSSLM_DEFAULT
 from nershift.methods.texts import TextMethod
 from nershift.model import Batch, TaggingModel
 from nershift.text.counts import OutputWords
@@ -65,7 +65,7 @@ class BiLM(TextMethod):
     summary = "features of a language model of raw text; trained on target labels, or without any on the sources'"
     paper = "CrossLM §4.2 (STM+ELMo)"
     can_do_without = True
-    presets: ClassVar = {"paper": CROSSLM}
+    presets: ClassVar = {"default": CROSSLM_DEFAULT, "paper": CROSSLM}
     Options = BiLMOptions
     options: BiLMOptions
 

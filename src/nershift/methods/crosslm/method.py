@@ -17,7 +17,7 @@ from nershift.methods.crosslm.generated import LSTMGenerator
 from nershift.methods.crosslm.model import LM, NER, CrossLMModel
 from nershift.methods.crosslm.sampled_softmax import SampledSoftmax
 from nershift.methods.crosslm.stage import CrossLMStage, Task
-from nershift.methods.presets import CROSSLM
+from nershift.methods.presets import CROSSLM, CROSSLM_DEFAULT
 from nershift.methods.texts import TextMethod, domain_name
 from nershift.model import TaggingModel
 from nershift.text.counts import OutputWords
@@ -52,6 +52,7 @@ class CrossLMOptions:
 
 
 _PRESETS = {
+    "default": CROSSLM_DEFAULT,
     "paper": CROSSLM,
     # The released code starts from independent domain and task embeddings.
     "released-code": merge(CROSSLM, {"options": {"domain_spread": 1.0, "task_spread": 1.0}}),

@@ -20,9 +20,10 @@ from nershift.config import setting
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Span
 from nershift.heads.base import Head, register, widened
-from nershift.heads.tags import TagHead, unpad
+from nershift.heads.tags import TagHead, tag_nll, unpad
 
 NEVER = float("-inf")  # score of a tag that the scheme forbids
+IMPOSSIBLE = -1e9  # a finite one, for sums
 MAX_CELLS = 50_000_000  # sentences × positions² × label units computed at a time: bounds memory
 
 
@@ -80,7 +81,8 @@ class LabelAwareHead(TagHead):
     """
 
     retired = ("draft",)  # a linear layer that once guessed tags for parallel decoding
-    _forbidden: Tensor  # [C + 1, C]: tag before × tag; the last row is the start of a sentence
+    # [C + 1, C]: tag before × tag, those that may not be predicted among them; the last row starts a sentence.
+    _forbidden: Tensor
     _unfinished: Tensor  # [C]: tags that cannot end a sentence
 
     Settings = LabelAwareSettings
@@ -102,12 +104,16 @@ class LabelAwareHead(TagHead):
         if settings.context:
             connect = settings.background and settings.connect
             self.reader = nn.Linear(size * (2 if connect else 1), labels)  # W_3, b_3
-        allowed = torch.tensor([*space.legal_steps, space.legal_starts])
-        self.register_buffer("_forbidden", ~allowed, persistent=False)
+        self.register_buffer("_forbidden", _illegal(space), persistent=False)
         self.register_buffer("_unfinished", ~torch.tensor(space.legal_ends), persistent=False)
 
     def parameters_by_tag(self) -> list[tuple[Tensor, int]]:
         return [*super().parameters_by_tag(), (self.labels.weight, 1)]
+
+    def restrict(self, types: Iterable[str]) -> None:
+        super().restrict(types)
+        # In place, where recorded decoding reads it.
+        self._forbidden.copy_(_illegal(self.space).to(self._predicted.device) | ~self._predicted)
 
     @torch.no_grad()
     def start_from(self, other: Head, mapping: Mapping[str, str]) -> bool:
@@ -158,8 +164,17 @@ class LabelAwareHead(TagHead):
         before = tags
         if self.training and self.settings.sampling:
             before = self._sampled(states, mask, tags)
-        scores = self.log_probabilities(states, mask, before).gather(2, tags[..., None])[..., 0]
-        return -scores.masked_fill(~mask, 0.0).sum(1)
+        return tag_nll(self.log_probabilities(states, mask, before), mask, tags)
+
+    def _answer_loss(self, states: Tensor, mask: Tensor, targets: Tensor) -> Tensor:
+        tags = targets.masked_fill(~mask, 0)
+        return tag_nll(self._predictable(self.log_probabilities(states, mask, tags)), mask, tags)
+
+    def _predictable(self, scores: Tensor) -> Tensor:
+        """Log probabilities ``[…, C]`` among the tags that the head may predict."""
+        if self.predicted_types == self.types:
+            return scores
+        return functional.log_softmax(scores.masked_fill(~self._predicted, IMPOSSIBLE), -1)
 
     @torch.no_grad()
     def _sampled(self, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
@@ -205,7 +220,8 @@ class LabelAwareHead(TagHead):
         sentence = torch.arange(batch, device=mask.device)[:, None]
         for i in range(length):
             flat = tags.flatten(0, 1)  # [B·W, L]
-            scores = self.legal(self.next_tag(states, masks, flat[:, :i])[:, None], flat, masks, i)
+            scores = self._predictable(self.next_tag(states, masks, flat[:, :i]))[:, None]
+            scores = self.legal(scores, flat, masks, i)
             scores = scores[:, 0].unflatten(0, (batch, width))  # [B, W, C]
             ended = torch.full_like(scores, NEVER)
             ended[..., 0] = 0.0  # behind its end a sentence has one way to go on
@@ -246,13 +262,18 @@ class LabelAwareHead(TagHead):
             rows = torch.tensor([b for b, _ in part], device=mask.device)
             paths = [self.space.encode(sorted(spans[b][s] for s in layer), length) for b, layer in part]
             tags = torch.tensor(paths, device=mask.device)
-            scores = self.log_probabilities(states[rows], mask[rows], tags) / self.temperature
-            scores = functional.log_softmax(scores, -1).gather(2, tags[..., None])[..., 0]
+            scores = self._predictable(self.log_probabilities(states[rows], mask[rows], tags))
+            scores = functional.log_softmax(scores / self.temperature, -1).gather(2, tags[..., None])[..., 0]
             sums = functional.pad(scores.double().cumsum(1), (1, 0)).cpu()
             for (b, layer), total in zip(part, sums, strict=True):
                 for s in layer:
                     out[b][s] = float((total[spans[b][s].end] - total[spans[b][s].start]).exp())
         return out
+
+
+def _illegal(space: LabelSpace) -> Tensor:
+    """Steps that the scheme forbids, ``[C + 1, C]``; the last row is the start of a sentence."""
+    return ~torch.tensor([*space.legal_steps, space.legal_starts])
 
 
 def _attend(query: Tensor, states: Tensor, mask: Tensor | None = None) -> Tensor:

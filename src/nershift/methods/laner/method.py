@@ -12,10 +12,11 @@ from nershift.config import merge, setting
 from nershift.data.corpus import Corpus
 from nershift.data.labels import LabelMapping, LabelSpace, check_mapping, full_name
 from nershift.errors import ConfigError, SetupError
-from nershift.methods.base import TARGET, Method, Setup, register
+from nershift.heads.start import start_new_rows
+from nershift.methods.base import TARGET, Method, Setup, move_to, register
 from nershift.methods.laner import head as label_aware
 from nershift.methods.laner.head import LabelAwareHead, LabelAwareSettings
-from nershift.methods.laner.rows import carry_over, joined_space, nearest_types, start_from_names
+from nershift.methods.laner.rows import carry_over, joined_space, nearest_types
 from nershift.model import TaggingModel
 from nershift.training.seeding import seed_torch
 from nershift.training.stage import TrainingStage
@@ -58,7 +59,11 @@ TUNED: dict[str, Any] = merge(
         "train": merge(RATES, {"batch_size": 8, "epochs": 50, "patience": 0, "mention_replacement": 0.3}),
     },
 )
-PRESETS = {"paper": PAPER, "released": RELEASED, "tuned": TUNED}
+# The same in updates, so that fewer labels do not mean less training.
+DEFAULT: dict[str, Any] = merge(
+    TUNED, {"pretrain": {"epochs": 0, "updates": 900}, "train": {"epochs": 0, "updates": 800, "average_last": 0.3}}
+)
+PRESETS = {"default": DEFAULT, "paper": PAPER, "released": RELEASED, "tuned": TUNED}
 
 
 @dataclass(frozen=True)
@@ -66,11 +71,12 @@ class LanerOptions(LabelAwareSettings):
     """The settings of the head, and how the head of the target starts from that of the sources."""
 
     labels: Literal["union", "target"] = setting(
-        "union", "Types that the tagger has: the sources' types as well, or the target's alone."
+        "union", "Types that have rows: the sources' types as well (never predicted), or the target's alone."
     )
-    new_rows: Literal["nearest", "names", "random"] = setting(
-        "nearest",
-        "How a type that the sources lack starts: as the type with the nearest name, from its own name, or at random.",
+    new_rows: Literal["auto", "names", "prototypes", "nearest", "random"] = setting(
+        "auto",
+        "How a type that the sources lack starts: as head.new_rows says (auto: names), or as the known type with the "
+        "nearest name (nearest).",
     )
     check: bool = setting(False, "Decode test token by token as well, and count the differences in metrics.json.")
 
@@ -118,17 +124,23 @@ class Laner(Method):
 
     def prepare_target(self, start: TaggingModel | None) -> TaggingModel:
         old = [h for _, h in start.named_heads()] if start is not None else []
-        model = super().prepare_target(start)
-        if not old:
-            return model
+        if start is None or not old:
+            return super().prepare_target(start)
         if not isinstance(old[0], LabelAwareHead) or len(old) > 1:
             raise SetupError(
                 "the model to start from does not have a single label-aware head",
                 place="--from",
                 fix="pretrain it with --method laner",
             )
+        model = move_to(start, self.target_space, self.target.train, self.new_head, self.config.seed, None, "random")
         model.add_head(TARGET, self._target_head(old[0], model).to(model.device))
         return model
+
+    def _row_start(self) -> Literal["names", "prototypes", "nearest", "random"]:
+        told = self.options.new_rows
+        if told == "auto":
+            told = self.config.head.new_rows
+        return "names" if told == "auto" else told
 
     def _target_head(self, old: LabelAwareHead, model: TaggingModel) -> LabelAwareHead:
         """A head for the target that starts from what ``old`` knows."""
@@ -142,12 +154,13 @@ class Laner(Method):
         kept = {t: t for t in space.types if t in old.space.types and t not in self.target_space.types}
         known = kept | dict(same)
         unknown = [t for t in space.types if t not in known]
-        nearest = self.options.new_rows == "nearest"
-        like = nearest_types(model.encoder, unknown, old.space.types) if nearest else {}
+        how = self._row_start()
+        like = nearest_types(model.encoder, unknown, old.space.types) if how == "nearest" else {}
         carry_over(new, old, known, like)
-        new.kept_rows = dict(same)
-        if self.options.new_rows == "names":
-            start_from_names(new, model.encoder, unknown)
+        new.kept_rows, new.new_rows = dict(same), {t: f"as {source}" for t, source in like.items()}
+        if how != "nearest":
+            start_new_rows(new, model.encoder, self.target.train, how, unknown)
+        new.restrict(self.target_space.types)
         return new
 
     def train(self, start: TaggingModel | None) -> TrainingStage:

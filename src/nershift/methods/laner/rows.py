@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import torch
-from torch import Tensor
 
-from nershift.data.labels import LONG, LabelSpace, normalised, split_tag
-from nershift.data.spans import Sentence
+from nershift.data.labels import LabelSpace, split_tag
 from nershift.encoders.base import Encoder
+from nershift.heads.start import name_vectors
 from nershift.heads.tags import matching_tags
 from nershift.methods.laner.head import LabelAwareHead
-from nershift.model import Batch
 
 OWN = 0.01  # share of its own random rows that a type keeps if others start as the same known type
 
@@ -30,46 +27,9 @@ def nearest_types(encoder: Encoder, ours: Sequence[str], theirs: Sequence[str]) 
     """Each of our types → the one of theirs whose name has the most similar encoder state."""
     if not ours or not theirs:
         return {}
-    vectors = _name_vectors(encoder, [*ours, *theirs])
+    vectors = name_vectors(encoder, [*ours, *theirs])
     likeness = vectors[: len(ours)] @ vectors[len(ours) :].T
     return {t: theirs[i] for t, i in zip(ours, likeness.argmax(1).tolist(), strict=True)}
-
-
-@torch.no_grad()
-def start_from_names(new: LabelAwareHead, encoder: Encoder, types: Sequence[str]) -> None:
-    """Make the tags of ``types`` look for tokens whose states resemble that of the type's name.
-
-    The token's part of each classifier row becomes the name's state, scaled to the mean length of the rows.
-    """
-    if len(types) < 2:  # states are compared with their mean, so one name alone says nothing
-        return
-    vectors = dict(zip(types, _name_vectors(encoder, types), strict=True))
-    part = new.project.weight[:, : encoder.size]
-    length = part.norm(dim=1).mean()
-    for row, tag in enumerate(new.space.tags[1:], 1):
-        label = split_tag(tag)[1]
-        if label in vectors:
-            part[row] = length * vectors[label].to(part)
-
-
-def _name_vectors(encoder: Encoder, names: Sequence[str]) -> Tensor:
-    """Mean encoder state of the words of each name, at unit length, ``[N, H]``."""
-    rows = [_words(name) for name in names]
-    was_training = encoder.training
-    encoder.eval()
-    inputs = encoder.collate([encoder.prepare(words) for words in rows])
-    device = next(encoder.parameters()).device
-    batch = Batch("", [Sentence.of(words) for words in rows], inputs).to(device)
-    states = encoder(**batch.inputs) * batch.mask[..., None]
-    encoder.train(was_training)
-    means = states.sum(1) / batch.mask.sum(1, keepdim=True)
-    return torch.nn.functional.normalize(means - means.mean(0), dim=-1)  # what all names share carries no information
-
-
-def _words(name: str) -> list[str]:
-    """``'Restaurant_Name'`` → ``['restaurant', 'name']``; ``'PER'`` → ``['person']``."""
-    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", LONG.get(normalised(name), name))
-    return re.findall(r"[^\W_]+", spaced.lower()) or [name]
 
 
 @torch.no_grad()

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from nershift.config import merge
 from nershift.errors import ConfigError, SetupError
+from nershift.heads.base import Head
 from nershift.methods.base import Setup, register
 from nershift.methods.metacross.options import DirectOptions
 from nershift.methods.metacross.token_classifier import sentence_losses
@@ -40,7 +41,7 @@ PAPER: dict[str, Any] = {
         "dropout": 0.1,
     },
     "head": {"kind": "softmax", "scheme": "BIO"},
-    "pretrain": {**_TRAINING, "epochs": 1000, "max_steps": 3000},
+    "pretrain": {**_TRAINING, "epochs": 1000, "updates": 3000},
     "train": {**_TRAINING, "epochs": 10},
 }
 # Where the released code differs in a way that can matter: its Adam, its schedule, and one more frozen layer.
@@ -94,6 +95,11 @@ class TokenMethod(SharedHead):
                 fix=f"--set options.labels.{extra[0]}=O to drop it, or ={extra[0]} to keep predicting it",
             )
 
+    def restrict(self, head: Head) -> None:
+        """Types that ``options.labels`` keeps are predicted too."""
+        if self.setup.types:
+            head.restrict({*self.setup.types, *self.options.labels.values()})
+
     def target_stage(self, start: TaggingModel | None) -> TrainingStage:
         plain = super().target_stage(start)
         return TokenStage(plain.name, plain.model, plain.config, plain.samplers, plain.seed, plain.dev)
@@ -102,7 +108,7 @@ class TokenMethod(SharedHead):
 class DirectTraining(TokenMethod):
     """Supervised training on the sources."""
 
-    presets = {"paper": PAPER, "released": RELEASED}  # noqa: RUF012 - as declared in Method
+    presets = {"default": PAPER, "paper": PAPER, "released": RELEASED}  # noqa: RUF012 - as declared in Method
     Options = DirectOptions
 
     def pretrain(self) -> TrainingStage:

@@ -42,6 +42,7 @@ class MetaTraining(TokenMethod):
     """
 
     presets = {  # noqa: RUF012 - as declared in Method
+        "default": PAPER,
         "paper": PAPER,
         "released": merge(RELEASED, {"options": _RELEASED_OPTIONS}),
         "sgd": merge(PAPER, {"options": _SGD_OPTIONS}),

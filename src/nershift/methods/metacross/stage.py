@@ -148,10 +148,8 @@ class PseudoTaskStage(TrainingStage):
         """The inner step, with α at its place in the schedule."""
         if not self.options.inner_schedule:
             return self.rule
-        total = self.config.epochs * self.steps_per_epoch
-        total = min(total, self.config.max_steps) if self.config.max_steps else total
         step = batch.number // self.config.accumulate
-        factor = rate_factor(self.config, step, self.steps_per_epoch, total)
+        factor = rate_factor(self.config, step, self.budget)
         return dataclasses.replace(self.rule, rate=self.rule.rate * factor)
 
     def _share(self, groups: Sequence[Group]) -> float:

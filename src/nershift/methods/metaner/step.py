@@ -20,7 +20,7 @@ First order treats θ(old) and θ(new) as constants in eqs. 21-22. ``second_orde
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -60,6 +60,11 @@ class MetaNEROptions:
         was="inner",
     )
     adversary: bool = setting(True, "Train the encoder against a domain discriminator.")
+    discriminator_domains: Literal["validation", "all"] = setting(
+        "validation",
+        "What the discriminator learns from. validation: the validation domain alone, one per iteration (eq. 22). all: "
+        "every domain of the iteration, so that it cannot win by always naming one.",
+    )
     meta: bool = setting(True, "Meta-learning. false: plain training on all sources, with the adversary.")
     validation_theta: Literal["both", "new"] = setting(
         "both", "both: tag at θ(old) and discriminate at θ(new) (eq. 19). new: do both at θ(new)."
@@ -183,7 +188,15 @@ class Iteration:
         if domain is None:
             return [tagging]
         self.log("domain_loss", domain, self.tasks.validation)
+        if self.options.discriminator_domains == "all":
+            self.teach_discriminator(task, states.detach())
         return [tagging, -self.options.adversary_weight * domain]
+
+    def teach_discriminator(self, task: int, states: Tensor) -> None:
+        """Beyond eq. 22: adds ∇γ L_dis of a meta-training task. θ is not touched, and second order adds no term."""
+        loss = self.tasks.domain_loss(task, states)
+        if loss is not None:
+            self.add(self.gamma, grad(loss, self.gamma))
 
     def validate(self, through: bool, tagging: bool = False, domain: bool = False) -> Vector:
         """Eq. 19, or one of its terms, at the present θ: adds ∇φ and ∇γ, and returns ∇θ if ``through``."""
@@ -217,12 +230,8 @@ class Iteration:
         for p, d in zip(self.theta, direction, strict=True):
             p.add_(d, alpha=by)
 
-    @torch.no_grad()
     def add(self, parameters: Sequence[nn.Parameter], values: Sequence[Tensor], by: float = 1.0) -> None:
-        for p, g in zip(parameters, values, strict=True):
-            if p.grad is None:
-                p.grad = torch.zeros_like(p)  # has the strides of p, which gradients of some kernels lack
-            p.grad.add_(g, alpha=self.share * by)
+        add_gradients(parameters, values, self.share * by)
 
     def log(self, name: str, loss: Tensor, count: int) -> None:
         part = loss.detach() / count
@@ -275,6 +284,15 @@ def grad(loss: Tensor, wrt: Sequence[nn.Parameter], retain: bool = False) -> Vec
     if not wrt:
         return []
     return list(torch.autograd.grad(loss, list(wrt), retain_graph=retain, materialize_grads=True))
+
+
+@torch.no_grad()
+def add_gradients(parameters: Iterable[nn.Parameter], values: Sequence[Tensor], by: float) -> None:
+    """Add ``by`` times ``values`` to what stands in ``.grad``."""
+    for p, value in zip(parameters, values, strict=True):
+        if p.grad is None:
+            p.grad = torch.zeros_like(p)  # has the strides of p, which gradients of some kernels lack
+        p.grad.add_(value, alpha=by)
 
 
 def add_up(vectors: Sequence[Vector]) -> Vector:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nershift.data.labels import LabelSpace, span_tags
+from nershift.data.labels import LabelSpace, span_tags, split_tag
 from nershift.data.spans import Span
 from nershift.heads.crf.arrays import BLOCKED, span_probabilities, viterbi
 
@@ -19,22 +19,29 @@ class ArrayHead:
     """Most probable legal tags, by the description that the export wrote.
 
     Args:
-        description: ``kind types scheme temperature``, and for a CRF ``transitions starts ends``.
+        description: ``kind types scheme temperature``, for a CRF ``transitions starts ends``, and ``predicted_types``
+            if these are not all types.
     """
 
     def __init__(self, description: Mapping[str, Any]) -> None:
         self.kind = str(description["kind"])
         self.space = LabelSpace(tuple(description["types"]), description["scheme"])
         self.temperature = float(description["temperature"])
+        self.predicted_types = tuple(description.get("predicted_types", self.space.types))
+        shown = [tag == "O" or split_tag(tag)[1] in self.predicted_types for tag in self.space.tags]
+        self.hidden = ~np.array(shown)  # [C]: tags that are never predicted
         legal = (self.space.legal_steps, self.space.legal_starts, self.space.legal_ends)
         names, chained = ("transitions", "starts", "ends"), "transitions" in description
         scores = [np.array(description[name] if chained else 0, np.float32) for name in names]
         blocked = np.float32(BLOCKED)
-        self.chain = [np.where(np.array(may), score, blocked) for may, score in zip(legal, scores, strict=True)]
+        steps, starts, ends = (
+            np.where(np.array(may), score, blocked) for may, score in zip(legal, scores, strict=True)
+        )
+        self.chain = [np.where(self.hidden, blocked, steps), np.where(self.hidden, blocked, starts), ends]
 
     def tags(self, emissions: Array, mask: Array) -> Array:
         """The best legal tag of each token, [B, L]; 0 under padding."""
-        scores = emissions if self.kind == "crf" else _log_softmax(emissions)
+        scores = emissions if self.kind == "crf" else self._log_probabilities(emissions)
         steps, starts, ends = self.chain
         return viterbi(scores, steps, starts, ends, mask)
 
@@ -51,11 +58,15 @@ class ArrayHead:
         if self.kind == "crf":
             steps, starts, ends = (scores / self.temperature for scores in self.chain)
             return span_probabilities(emissions / self.temperature, steps, starts, ends, mask, self.space, spans)
-        scores = _log_softmax(emissions.astype(np.float64) / self.temperature)  # [B, L, C]
+        scores = self._log_probabilities(emissions.astype(np.float64) / self.temperature)  # [B, L, C]
         return [
             [float(np.exp(row[np.arange(s.start, s.end), span_tags(self.space, s)].sum())) for s in mine]
             for row, mine in zip(scores, spans, strict=True)
         ]
+
+    def _log_probabilities(self, emissions: Array) -> Array:
+        """Among the tags that may be predicted; -inf for the others."""
+        return _log_softmax(np.where(self.hidden, -np.inf, emissions).astype(emissions.dtype))
 
 
 def _log_softmax(scores: Array) -> Array:

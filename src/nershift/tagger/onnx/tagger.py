@@ -33,7 +33,7 @@ class OnnxTagger(ReadsTexts):
 
     @property
     def types(self) -> tuple[str, ...]:
-        return self.head.space.types
+        return self.head.predicted_types
 
     @classmethod
     def load(

@@ -1,0 +1,1 @@
+"""What works with few labels, by our own recipe."""
