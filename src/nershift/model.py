@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from nershift.data.spans import Sentence, Span, by_length
 from nershift.encoders.base import Encoder
+from nershift.encoders.learned_rates import LearnedRates
 from nershift.errors import SetupError
 from nershift.heads.base import Head, Targets, on_device, pad_targets
 
@@ -59,6 +60,16 @@ class TaggingModel(nn.Module):
 
     def named_heads(self) -> list[tuple[str, Head]]:
         return [(name.removeprefix("for:").replace("·", "."), cast(Head, head)) for name, head in self.heads.items()]
+
+    @property
+    def learned_rates(self) -> LearnedRates | None:
+        """What a method has learned about the rates at which the encoder should be trained further."""
+        return cast(LearnedRates, self.extras["learned_rates"]) if "learned_rates" in self.extras else None
+
+    def rate_factors(self) -> dict[nn.Parameter, float]:
+        """Factors on the learning rates of weights; none while they are being learned."""
+        rates = self.learned_rates
+        return {} if rates is None or rates.log.requires_grad else rates.factors(self.encoder)
 
     def deployable(self, key: str) -> TaggingModel:
         """The tagger of one head, now under ``target``, without the parts that only training needs."""

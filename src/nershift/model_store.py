@@ -8,17 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from nershift.encoders.base import rebuild_encoder
+from nershift.encoders.learned_rates import LearnedRates
 from nershift.errors import CheckpointError
 from nershift.heads.base import Head, head_from
 from nershift.model import TaggingModel
 from nershift.storage import load_tensors, rebuilding, save_tensors, write_text
 
 FORMAT = 2
+_RATES = "extras.learned_rates.log"
 _READABLE = (1, FORMAT)  # format 1 called heads decoders
 
 
 def save_model(folder: Path, model: TaggingModel, meta: Mapping[str, Any]) -> None:
-    """Write encoder and heads (without a method's extra parts). ``model.json`` comes last: it completes the folder."""
+    """Write encoder and heads; of a method's extra parts, learned rates alone.
+
+    ``model.json`` comes last: it completes the folder.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     description = {
         "format": FORMAT,
@@ -26,8 +31,10 @@ def save_model(folder: Path, model: TaggingModel, meta: Mapping[str, Any]) -> No
         "heads": {key: head.describe() for key, head in model.named_heads()},
         "meta": dict(meta),
     }
+    if model.learned_rates is not None:
+        description["learned_rates"] = True
     model.encoder.save_files(str(folder))
-    tensors = {k: v for k, v in model.state_dict().items() if not k.startswith("extras.")}
+    tensors = {k: v for k, v in model.state_dict().items() if not k.startswith("extras.") or k == _RATES}
     save_tensors(folder / "model.safetensors", tensors, {})
     write_text(folder / "model.json", json.dumps(description, ensure_ascii=False))
 
@@ -66,7 +73,8 @@ def _rebuild(description: Mapping[str, Any], folder: Path) -> TaggingModel:
     described = description["heads" if description["format"] > 1 else "decoders"]
     encoder = rebuild_encoder(description["encoder"], str(folder))
     heads = {key: head_from(d, encoder.size) for key, d in described.items()}
-    return TaggingModel(encoder, heads)
+    extras = {"learned_rates": LearnedRates(encoder).requires_grad_(False)} if "learned_rates" in description else {}
+    return TaggingModel(encoder, heads, extras)
 
 
 def _load_weights(model: TaggingModel, path: Path) -> None:

@@ -19,7 +19,8 @@ RECORDED = ("adam", "adamw", "rmsprop")  # optimisers whose steps can be recorde
 def make_optimizer(config: TrainConfig, model: TaggingModel, recorded: bool = False) -> torch.optim.Optimizer:
     """One optimiser over three groups: word vectors, the rest of the encoder, everything else.
 
-    Word vectors have no weight decay: it would shrink rows that a batch does not contain.
+    Word vectors have no weight decay: it would shrink rows that a batch does not contain. Rates that the model has
+    learned multiply those of the settings.
     ``recorded``: rates are tensors on the GPU, where a recorded step reads them.
     """
     words = {id(p) for p in model.encoder.word_parameters()}
@@ -44,7 +45,13 @@ def make_optimizer(config: TrainConfig, model: TaggingModel, recorded: bool = Fa
         for g, ps in groups.items()
         if ps
     ]
-    fused = all(p.device.type in ("cpu", "cuda") for ps in groups.values() for p in ps)
+    optimizer = _optimizer(config, settings, recorded)
+    scale_rates(optimizer, model.rate_factors())
+    return optimizer
+
+
+def _optimizer(config: TrainConfig, settings: list[dict[str, Any]], recorded: bool) -> torch.optim.Optimizer:
+    fused = all(p.device.type in ("cpu", "cuda") for group in settings for p in group["params"])
     if config.optimizer == "adam":
         return torch.optim.Adam(settings, fused=fused, capturable=recorded)
     if config.optimizer == "adamw":
@@ -132,3 +139,17 @@ class BertAdam(torch.optim.Optimizer):
 def clip_factor(norm: Tensor, clip: float) -> Tensor:
     """The factor on a gradient of this norm, as in ``clip_grad_norm_``."""
     return (clip / (norm + 1e-6)).clamp(max=1.0) if clip else torch.ones_like(norm)
+
+
+def scale_rates(optimizer: torch.optim.Optimizer, factors: Mapping[nn.Parameter, float]) -> None:
+    """Multiply the learning rates of some parameters. Groups are split for it, before the first step."""
+    groups = list[dict[str, object]]()
+    for group in optimizer.param_groups:
+        parts: dict[float, list[nn.Parameter]] = {}
+        for p in group["params"]:
+            parts.setdefault(factors.get(p, 1.0), []).append(p)
+        groups += [
+            group | {"params": params, "lr": group["lr"] * factor, "base_lr": group["base_lr"] * factor}
+            for factor, params in parts.items()
+        ]
+    optimizer.param_groups = groups

@@ -16,12 +16,14 @@ from torch import Tensor, nn
 from looped import run_loop
 from nershift.config import TrainConfig
 from nershift.data.corpus import Corpus
+from nershift.encoders.learned_rates import LearnedRates, layer_of
 from nershift.errors import ConfigError, Interrupted
 from nershift.heads.base import head_from, start_from_best
 from nershift.heads.start import start_new_rows
 from nershift.methods.metaner.episodes import Episode, EpisodeStage, fresh_head, in_passes, split
-from nershift.methods.metaner.learned_rates import LearnedRates, layer_of, scale_rates
 from nershift.model import Batch, TaggingModel
+from nershift.model_store import load_model, save_model
+from nershift.training.optim import make_optimizer, scale_rates
 from nershift.training.seeding import generator, seed_torch
 from nershift.training.stage import TrainingStage
 
@@ -313,6 +315,26 @@ def test_scaled_rates_follow_the_schedule_of_their_group() -> None:
     scale_rates(optimizer, {b: 3.0})
     found = [(g["params"], g["lr"], g["base_lr"]) for g in optimizer.param_groups]
     assert found == [([a], 0.1, 0.2), ([b], pytest.approx(0.3), pytest.approx(0.6)), ([c], 1, 1)]
+
+
+def test_learned_rates_reach_the_targets_optimiser_by_way_of_a_folder(
+    make_method: Make, heterogeneous: list[Corpus], tmp_path: Path
+) -> None:
+    *sources, target = heterogeneous
+    method = make_method("metaner", sources, target, settings={"options": SMALL | {"learned_rates": True}})
+    stage = method.pretrain()
+    assert len(make_optimizer(stage.config, stage.model).param_groups) == 3  # not while they are learned
+    stage.rates.log.data[-1] = math.log(3)
+    save_model(tmp_path, stage.model, {})
+    target_stage = method.train(load_model(tmp_path)[0])
+    groups = make_optimizer(target_stage.config, target_stage.model).param_groups
+    rates = {id(p): group["base_lr"] for group in groups for p in group["params"]}
+    encoder, lr = target_stage.model.encoder, target_stage.config.lr
+    assert rates[id(encoder.recurrent.weight_ih_l0)] == pytest.approx(3 * lr)
+    assert rates[id(encoder.chars.embedding.weight)] == lr
+    assert not any(
+        p is target_stage.model.learned_rates.log for p in target_stage.model.parameters() if p.requires_grad
+    )
 
 
 def test_the_target_gets_the_learned_rates(make_method: Make, heterogeneous: list[Corpus]) -> None:

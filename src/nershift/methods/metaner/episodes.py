@@ -23,12 +23,12 @@ from torch import Tensor
 
 from nershift.config import TrainConfig, setting
 from nershift.data.spans import Sentence
+from nershift.encoders.learned_rates import LearnedRates
 from nershift.heads.base import Head, head_from, start_from_best
 from nershift.heads.start import RowStart, start_new_rows
-from nershift.methods.metaner.learned_rates import LearnedRates, scale_rates
 from nershift.methods.metaner.step import MetaNEROptions, Vector, add_gradients, grad, only_used_rows
 from nershift.model import Batch, TaggingModel
-from nershift.training.optim import make_optimizer
+from nershift.training.optim import make_optimizer, scale_rates
 from nershift.training.seeding import generator
 from nershift.training.stage import Backward, MixedStage
 

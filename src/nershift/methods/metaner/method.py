@@ -78,7 +78,7 @@ class MetaNER(MetaTraining):
 
     def train(self, start: TaggingModel | None) -> TrainingStage | None:
         """Algorithm 2. Learned rates stay in the target's model, for its optimiser."""
-        rates = start.extras["learned_rates"] if start is not None and "learned_rates" in start.extras else None
+        rates = start.learned_rates if start is not None else None
         if start is not None and self.options.new_head:
             start = TaggingModel(start.encoder, {})
         stage = self.target_stage(start)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -48,17 +48,3 @@ class LearnedRates(nn.Module):
         for name, slope, move in zip(names, slopes, moves, strict=True):
             total[self.layers.index(layer_of(name))] += (slope * move).sum()
         return total
-
-
-def scale_rates(optimizer: torch.optim.Optimizer, factors: Mapping[nn.Parameter, float]) -> None:
-    """Multiply the learning rates of some parameters. Groups are split for it, before the first step."""
-    groups = list[dict[str, object]]()
-    for group in optimizer.param_groups:
-        parts: dict[float, list[nn.Parameter]] = {}
-        for p in group["params"]:
-            parts.setdefault(factors.get(p, 1.0), []).append(p)
-        groups += [
-            group | {"params": params, "lr": group["lr"] * factor, "base_lr": group["base_lr"] * factor}
-            for factor, params in parts.items()
-        ]
-    optimizer.param_groups = groups
