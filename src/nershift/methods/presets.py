@@ -10,9 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from nershift.config import merge
+from nershift.training.budget import LEAST_UPDATES
 
 # Our recipe for few labels, chosen on the dev splits of crossner_ai, mit_restaurant, bionlp13pc and conll2002_es, without
 # word vectors (docs/findings.md says how). It gives no length: see training/budget.py.
+SOURCE_UPDATES = 1500
 _TRAINING: dict[str, Any] = {
     "optimizer": "adam",
     "lr": 2e-3,
@@ -31,9 +33,11 @@ DEFAULT: dict[str, Any] = {
         "dropout": 0.5,
     },
     "head": {"kind": "crf", "scheme": "BIOES"},
-    "pretrain": _TRAINING,
+    "pretrain": merge(_TRAINING, {"updates": SOURCE_UPDATES}),
     "train": merge(_TRAINING, {"average_last": 0.3}),
 }
+# Methods that learn sources and target in one stage get as many updates as others have in two.
+JOINT: dict[str, Any] = merge(DEFAULT, {"train": {"updates": SOURCE_UPDATES + LEAST_UPDATES}})
 # What changes for an encoder that is pretrained on text: new layers learn ten times as fast as the encoder.
 _FINE_TUNING: dict[str, Any] = {
     "optimizer": "adamw",
@@ -114,3 +118,4 @@ CROSSLM_DEFAULT = merge(
 
 # Of the baselines that both papers compare with.
 PRESETS = {"default": DEFAULT, "paper": METANER, "crosslm": CROSSLM}
+JOINT_PRESETS = PRESETS | {"default": JOINT}

@@ -66,7 +66,7 @@ def _warnings(warnings: Sequence[RunWarning], most: int) -> list[Text]:
 
 
 def render(report: RunReport, examples: int = 5, minor: bool = False) -> Group:
-    """The whole report for a terminal, the worst warnings first; learning log and settings only with ``minor``.
+    """The whole report for a terminal, what went wrong first; learning log and settings only with ``minor``.
 
     Example:
         >>> from rich.console import Console
@@ -77,13 +77,16 @@ def render(report: RunReport, examples: int = 5, minor: bool = False) -> Group:
     title = Text(report.title, "bold")
     if report.method:
         title.append(f" · {report.method}", "not bold")
-    parts: list[RenderableType] = [*_warnings(report.warnings, WARNINGS), title]
+    serious = [w for w in report.warnings if w.level != "hint"]
+    hints = [w for w in report.warnings if w.level == "hint"]
+    parts: list[RenderableType] = [*_warnings(serious, WARNINGS), title]
     parts += [Text(line) for line in (report.verdict, *report.notes) if line]
     numbers = Text()
     for name, value in headline(report):
         numbers.append("   " if numbers else "").append(f"{name} ").append(value, "bold")
     if numbers:
         parts.append(numbers)
+    parts += _warnings(hints, WARNINGS)
     for table in tables(report):
         if minor or not table.minor:
             parts += [Text(), rich_table(table)]
