@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nershift.comparison import compare
-from nershift.config import merge, parse_settings
+from nershift.config import parse_settings
 from nershift.data.builtin import BUILTIN_DOMAINS, builtin_corpus
 from nershift.reports import html
 from nershift.reports.model import ComparisonRow, RunReport
@@ -27,12 +27,6 @@ from nershift.run import transfer
 from nershift.run_folder import Run
 
 TARGET, SHOTS, SEED = "clinic", 40, 1
-# A small model: the demo is to finish on a laptop while someone waits.
-SETTINGS: dict[str, Any] = {
-    "encoder": {"words": {"size": 50, "word_dropout": 0.1}, "chars": {"filters": 60}, "recurrent": {"size": 64}},
-    "pretrain": {"epochs": 4, "lr": 3e-3},
-    "train": {"epochs": 60, "batch_size": 8, "lr": 3e-3},
-}
 
 
 def main(out: Path, settings: Mapping[str, Any]) -> None:
@@ -44,7 +38,7 @@ def main(out: Path, settings: Mapping[str, Any]) -> None:
         f"[bold]nershift demo[/]: a tagger for '{TARGET}' ({', '.join(target.types)}) from {SHOTS} labelled "
         f"sentences; {len(sources)} other domains with 1,000 sentences each can help.\n"
     )
-    common: dict[str, Any] = {"shots": SHOTS, "seed": SEED, "config": merge(SETTINGS, settings), "overwrite": True}
+    common: dict[str, Any] = {"shots": SHOTS, "seed": SEED, "config": settings, "overwrite": True}
     began = time.monotonic()
     runs = {
         "target only": transfer("target_only", target, out=out / "target-only", **common),

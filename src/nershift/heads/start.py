@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 RowStart = Literal["auto", "random", "prototypes", "names"]
 # What `auto` means, by whether the encoder is pretrained on text and whether it was trained on a source.
 AUTO: dict[tuple[bool, bool], RowStart] = {
-    (True, True): "prototypes",
-    (True, False): "prototypes",
+    (True, True): "names",
+    (True, False): "names",
     (False, True): "prototypes",
     (False, False): "random",  # states of random weights tell little
 }

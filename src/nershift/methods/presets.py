@@ -12,9 +12,9 @@ from typing import Any
 from nershift.config import merge
 from nershift.training.budget import LEAST_UPDATES
 
-# Our recipe for few labels, chosen on the dev splits of crossner_ai, mit_restaurant, bionlp13pc and conll2002_es, without
-# word vectors (docs/findings.md says how). It gives no length: see training/budget.py.
 SOURCE_UPDATES = 1500
+# Our recipe for few labels, without word vectors: chosen on the dev splits of crossner_ai, mit_restaurant, bionlp13pc
+# and conll2002_es (docs/findings.md says how). It gives no length on the target: see training/budget.py.
 _TRAINING: dict[str, Any] = {
     "optimizer": "adam",
     "lr": 2e-3,
