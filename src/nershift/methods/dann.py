@@ -11,7 +11,7 @@ from nershift.data.spans import Sentence
 from nershift.errors import SetupError
 from nershift.methods.adversary import AdversarialStage, add_discriminator
 from nershift.methods.base import TARGET, Method, register
-from nershift.methods.presets import PRESETS
+from nershift.methods.presets import TWO_STAGE_PRESETS
 from nershift.model import TaggingModel
 from nershift.text.counts import OutputWords
 from nershift.training.raw_sampler import RawBatchSampler
@@ -36,7 +36,7 @@ class Dann(Method):
     summary = "sources with a domain adversary that also reads target text, then the target's labels"
     paper = "MetaNER §5.1.1 (DANN)"
     can_do_without = True
-    presets = PRESETS
+    presets = TWO_STAGE_PRESETS
     Options = DannOptions
     min_sources = 1
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nershift.methods.base import Method, register
-from nershift.methods.presets import PRESETS
+from nershift.methods.presets import TWO_STAGE_PRESETS
 from nershift.model import TaggingModel
 from nershift.training.stage import TrainingStage
 
@@ -12,7 +12,7 @@ from nershift.training.stage import TrainingStage
 class FineTune(Method):
     summary = "source domains first (one head per label space), then the target"
     paper = "MetaNER §5.1.1 (FineTuning)"
-    presets = PRESETS
+    presets = TWO_STAGE_PRESETS
     min_sources = 1
 
     def pretrain(self) -> TrainingStage:

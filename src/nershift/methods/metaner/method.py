@@ -9,7 +9,7 @@ from nershift.methods.adversary import AdversarialStage, add_discriminator
 from nershift.methods.base import Method, register
 from nershift.methods.metaner.episodes import EpisodeOptions, EpisodeStage
 from nershift.methods.metaner.step import Iteration, MetaStage
-from nershift.methods.presets import PRESETS
+from nershift.methods.presets import TWO_STAGE_PRESETS
 from nershift.methods.source_only import ZeroShot
 from nershift.model import TaggingModel
 from nershift.training.stage import TrainingStage
@@ -18,7 +18,7 @@ from nershift.training.stage import TrainingStage
 class MetaTraining(Method):
     """Algorithm 1. Sources with the same types share one head (homogeneous); otherwise each has its own."""
 
-    presets = PRESETS
+    presets = TWO_STAGE_PRESETS
     Options = EpisodeOptions
     min_sources = 2
 
