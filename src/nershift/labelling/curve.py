@@ -56,7 +56,7 @@ class CurveStudy:
     seeds: tuple[int, ...]
     curves: tuple[LearningCurve, ...]
     goals: tuple[float, ...]
-    selected_on: int  # labelled dev sentences, which the sizes do not count
+    selected_on: int  # labelled dev sentences that chose the weights, which the sizes do not count; by default none
 
     def reaches(self, f1: float) -> dict[str, Reach]:
         """What each method that has a fitted curve needs for an F1."""
@@ -136,7 +136,7 @@ def measure(
             scores.append(tuple(row))
         curves.append(LearningCurve(cls.name, mine, tuple(scores)))
     best = max(s.mean for c in curves for s in c.summaries)
-    dev = len(target.splits.get("dev", ()))
+    dev = len(target.splits.get("dev", ())) if grid.config.get("selection") == "dev" else 0
     return CurveStudy(target.name, split, tuple(seeds), tuple(curves), tuple(goals) or _goals(best), dev)
 
 

@@ -96,7 +96,8 @@ def _measured(study: CurveStudy) -> ReportTable:
     if study.selected_on:
         note += f" Models were selected on {study.selected_on:,} labelled dev sentences, which are not counted here."
     if study.split == "dev":
-        note += " There is no test split: scored on dev, on which the models were also selected, so too high."
+        note += " There is no test split: scored on dev"
+        note += ", on which the models were also selected, so too high." if study.selected_on else "."
     headers = ("labelled sentences", *(c.method for c in study.curves))
     return ReportTable("measured", "Measured", headers, tuple(rows), words=0, note=note)
 

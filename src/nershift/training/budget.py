@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nershift.config import TrainConfig
 
-# Chosen on the dev splits of corpora with 10 to 1,000 sentences (table few-budget).
+# Chosen on dev with 10, 50 and 200 sentences (docs/findings.md); the number of passes, for more, is a guess.
 LEAST_UPDATES = 1000
 PASSES = 20
 _BATCH_SIZES = ((200, 4), (1000, 8), (4000, 16))  # up to so many sentences: sentences per batch
