@@ -249,7 +249,7 @@ def test_rows_of_types_that_the_source_has_are_kept_unless_switched_off(
     notes = {}
     for keep in (True, False):
         method = make_method(
-            "finetune", [source], target, {"head": {"kind": kind, "from_source": keep, "new_rows": "auto"}}
+            "finetune", [source], target, {"head": {"kind": kind, "from_source": keep, "new_rows": "prototypes"}}
         )
         start = method.pretrain().model
         old = start.named_heads()[0][1]

@@ -64,6 +64,9 @@ def test_the_training_loop_knows_it() -> None:
             self.encoder = nn.Linear(2, 2)
             self.encoder.word_parameters = list  # type: ignore[assignment]
 
+        def rate_factors(self) -> dict[nn.Parameter, float]:
+            return {}
+
     made = make_optimizer(TrainConfig(optimizer="bertadam", lr=0.1, weight_decay=0.01), Model())  # type: ignore[arg-type]
     assert isinstance(made, BertAdam)
     assert made.param_groups[0]["weight_decay"] == 0.01
