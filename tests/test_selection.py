@@ -26,9 +26,7 @@ def _selected(run_folder: Path) -> str:
     return str(yaml.safe_load((run_folder / "config.yaml").read_text())["selection"])
 
 
-def test_a_dev_split_selects_only_where_all_labels_are_used(
-    news: Corpus, tiny: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_dev_split_selects_only_where_all_labels_are_used(news: Corpus, tiny: dict[str, Any], tmp_path: Path) -> None:
     whole = transfer("target_only", news, out=tmp_path / "whole", config=tiny, quiet=True)
     few = transfer("target_only", news, out=tmp_path / "few", shots=10, config=tiny, quiet=True)
     assert (_selected(whole.folder), whole.metrics["selection"]) == ("dev", "best dev F1")
@@ -92,3 +90,26 @@ def test_the_default_preset_depends_on_the_encoder() -> None:
     assert plain.encoder_lr is None
     assert tuned.encoder_lr is not None
     assert tuned.encoder_lr < tuned.lr < plain.lr
+
+
+def test_patience_in_epochs_does_not_become_patience_in_updates() -> None:
+    length = {"train": {"updates": 2000}}
+    assert resolve("laner", {"preset": "paper"} | length).train.patience == 0
+    assert resolve("laner", {"preset": "paper"}).train.patience == 16
+    assert resolve("laner", {"preset": "paper", "train": {"updates": 2000, "patience": 300}}).train.patience == 300
+
+
+def test_one_stage_gets_the_updates_of_two() -> None:
+    transformer = {"encoder": {"kind": "transformer", "transformer": {"name": "x"}}}
+    for settings in ({}, transformer):
+        two, one = resolve("finetune", settings), resolve("multitask", settings)
+        assert one.train.min_updates == two.pretrain.updates + two.train.min_updates
+
+
+def test_a_pool_of_all_sentences_has_batches_for_all_of_them(make_corpus: MakeCorpus, tiny: dict[str, Any]) -> None:
+    many, settings = make_corpus("clinic", train=300), merge(tiny, {"train": {"batch_size": 0}})
+    sizes = {
+        method: Request(method, resolve(method, settings), [many], make_corpus("news"), shots=10).identity()["train"]
+        for method in ("aggregate", "finetune")
+    }
+    assert (sizes["aggregate"]["batch_size"], sizes["finetune"]["batch_size"]) == (8, 4)

@@ -197,6 +197,10 @@ class TrainConfig:
     epochs: int = setting(
         0, "Length in passes over the training data instead. 0: updates decide. With both, the shorter.", low=0
     )
+    min_updates: int = setting(
+        1000, "Fewest updates where the amount of data decides: with neither `updates` nor `epochs`.", low=1
+    )
+    passes: int = setting(20, "Fewest passes over the training data there; many labels need more updates.", low=0)
     patience: int = setting(
         0,
         "Stop after this many updates without a better dev score (epochs, if `epochs` gives the length); 0: never.",
@@ -244,8 +248,8 @@ class Config:
     selection: Literal["auto", "dev", "held_out", "last"] = setting(
         "auto",
         "Which weights to keep. dev: the best on the dev split. held_out: the best on a fifth of the labels. last: the "
-        "last ones, averaged. auto: with --shots or --ratio last, as if those labels were all there are; else dev if "
-        "there is a dev split.",
+        "last ones, averaged as train.average_last says. auto: with --shots or --ratio last, as if those labels were "
+        "all there are; else dev if there is a dev split.",
     )
     tensorboard: bool = setting(False, "Also write TensorBoard logs.")
     encoder: EncoderConfig = setting(EncoderConfig, "From tokens to states.")

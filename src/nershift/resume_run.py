@@ -31,7 +31,8 @@ def resume(
 ) -> Run:
     """Train a finished run for ``updates`` more, from its last weights and optimiser state.
 
-    A schedule that depends on the length follows that of the whole, longer training. Weights that dev selected before
+    A schedule that depends on the length follows that of the whole, longer training. The mean of the last weights is
+    taken over updates from now on. Weights that dev selected before
     stay unless later ones are better. An interrupted call goes on when it is repeated.
 
     Args:

@@ -83,12 +83,14 @@ def resolve(method: str, settings: Mapping[str, Any] | None = None, seed: int | 
 
 
 def _one_length(preset: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The preset without its length in epochs where the user gives one in updates, and the other way round."""
+    """The preset without its length, and a patience in epochs, where the user gives a length in the other unit."""
     begin = dict(preset)
     for block in ("pretrain", "train"):
         given = {name for name in ("updates", "epochs") if _value_at(values, block, name)}
         if len(given) == 1:
-            begin[block] = {k: v for k, v in begin.get(block, {}).items() if k not in ("updates", "epochs")}
+            own = begin.get(block, {})
+            dropped = {"updates", "epochs"} | ({"patience"} if given == {"updates"} and own.get("epochs") else set())
+            begin[block] = {k: v for k, v in own.items() if k not in dropped}
     return begin
 
 
@@ -132,7 +134,8 @@ class Request:
                 few = subset(target.train, shots=self.shots, ratio=self.ratio, seed=self.config.seed)
                 target = target.with_splits(train=few)
             target = selected_on(target, selection)
-        config = replace(with_batch_sizes(self.config, target, self.sources), selection=selection)
+        pooled = METHODS[self.method].pools_sources
+        config = replace(with_batch_sizes(self.config, target, self.sources, pooled), selection=selection)
         options: Any = build(METHODS[self.method].Options, self.config.options, "config.options")
         started = self.start is not None
         return Setup(config, options, target, types, tuple(self.sources), dict(self.raw), started)
@@ -181,12 +184,17 @@ def selected_on(target: Corpus, selection: Selection) -> Corpus:
     return hidden.hold_out(HELD_OUT) if selection == "held_out" else hidden
 
 
-def with_batch_sizes(config: Config, target: Corpus | None, sources: Sequence[Corpus]) -> Config:
-    """The config with a size for every batch that was left to the amount of data."""
+def with_batch_sizes(config: Config, target: Corpus | None, sources: Sequence[Corpus], pooled: bool = False) -> Config:
+    """The config with a size for every batch that was left to the amount of data.
+
+    Args:
+        pooled: the stage on the target learns from the sources' sentences as well.
+    """
     own, others = (
         sum(len(c.splits.get("train", ())) for c in corpora) for corpora in ([target] if target else [], sources)
     )
-    return replace(config, train=_with_size(config.train, own), pretrain=_with_size(config.pretrain, others))
+    learned = own + others if pooled else own
+    return replace(config, train=_with_size(config.train, learned), pretrain=_with_size(config.pretrain, others))
 
 
 def _with_size(stage: TrainConfig, sentences: int) -> TrainConfig:
@@ -298,7 +306,8 @@ def _selection(method: Method, stages: Mapping[str, Any]) -> str:
     """What chose the weights: the target's dev split if its labels were learned, else those of the sources."""
     scores = [stage["dev_f1"] for stage in stages.values()]
     if not scores or scores[-1] is None:
-        return "mean of the last weights" if method.config.train.average_last else "last"
+        block = "train" if any(not name.startswith("pretrain") for name in stages) else "pretrain"
+        return "mean of the last weights" if getattr(method.config, block).average_last else "last"
     if not method.learns_labels:
         return "best dev F1 of the sources"
     return "best F1 on a fifth of the labels" if method.config.selection == "held_out" else "best dev F1"

@@ -133,6 +133,7 @@ def write_results(
     if method.learns_labels:
         counts = Counter(span.label for s in _labelled(method) for span in s.spans)
         metrics["labelled_mentions"] = dict(sorted(counts.items()))
+    metrics["resumable"] = (folder / LAST_STATE).exists()
     metrics["warnings"] = [asdict(w) for w in run_warnings(metrics, read_log(folder / "log.jsonl"), to_dict(config))]
     tagger.meta["metrics"] = {k: metrics[k]["f1"] for k in ("dev", "test") if k in metrics}
     tagger.save(folder)

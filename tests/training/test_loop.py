@@ -15,6 +15,7 @@ from nershift.errors import CheckpointError, Interrupted
 from nershift.heads.base import make_head
 from nershift.model import Batch, TaggingModel
 from nershift.storage import load_tensors
+from nershift.training import loop as loop_module
 from nershift.training.logger import TrainLogger
 from nershift.training.loop import Diverged, Loop, Progress
 from nershift.training.processes import Processes
@@ -335,3 +336,41 @@ def test_going_on_keeps_better_weights_of_before(
         done = Loop(more, tmp_path / "state", processes, logger, keep_last=True, total=6).run()
     assert (done.best, done.best_step, done.step) == (0.9, 2, 6)
     assert _same(more.model.state_dict(), first.seen[1])
+
+
+def test_a_kill_at_the_very_end_does_not_lose_the_best_weights(
+    new_model: Callable[..., TaggingModel], corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def loop(scores: list[float]) -> tuple[Scripted, Loop]:
+        stage = Scripted(new_model(), TrainConfig(batch_size=8, updates=3), corpus, scores)
+        processes, logger = Processes("cpu"), TrainLogger(tmp_path, quiet=True)
+        return stage, Loop(stage, tmp_path / "state", processes, logger, keep_last=True)
+
+    first, killed = loop([0.1, 0.9, 0.2])
+    written = loop_module.save_tensors
+
+    def fail_at_the_result(path: Path, *rest: Any) -> None:
+        if path == killed.result_path:
+            raise KeyboardInterrupt
+        written(path, *rest)
+
+    monkeypatch.setattr(loop_module, "save_tensors", fail_at_the_result)
+    with pytest.raises(KeyboardInterrupt):
+        killed.run()
+    monkeypatch.undo()
+    again, repeated = loop([])
+    assert (repeated.run().best, repeated.progress.best_step) == (0.9, 2)
+    assert _same(again.model.state_dict(), first.seen[1])
+
+
+def test_a_stage_that_patience_ended_has_ended(
+    new_model: Callable[..., TaggingModel], corpus: Corpus, tmp_path: Path
+) -> None:
+    def run(scores: list[float], total: int = 0) -> Progress:
+        stage = Scripted(new_model(), TrainConfig(batch_size=8, updates=9, patience=2), corpus, scores)
+        with Processes("cpu") as processes, TrainLogger(tmp_path, quiet=True) as logger:
+            return Loop(stage, tmp_path / "state", processes, logger, keep_last=True, total=total).run()
+
+    assert run([0.1, 0.9, 0.2, 0.3]).step == 4
+    assert run([]).step == 4  # the same command again
+    assert run([0.5, 0.95, 0.1, 0.1], total=12).step == 8  # asked to go on: patience begins anew

@@ -102,7 +102,7 @@ def adapt(
     from nershift.run import adapt as run
 
     done = run(
-        start,
+        start.resolve(),
         o.target(target, hold_out, nested),
         out=out,
         shots=shots,

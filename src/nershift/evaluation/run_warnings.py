@@ -190,14 +190,15 @@ def _undertrained(run: FinishedRun) -> RunWarning | None:
         f"Training ended while dev F1 was still rising: the best, {_percent(stage['dev_f1'])}, came with the last of "
         f"{stage['total']:,} updates."
     )
-    return RunWarning("undertrained", "warning", found, _go_on(stage))
+    return RunWarning("undertrained", "warning", found, _go_on(run))
 
 
 def _pretrained_too_little(run: FinishedRun) -> RunWarning | None:
     if not _still_rising(run, "pretrain"):
         return None
     total, epochs = run.stage("pretrain")["total"], run.setting("pretrain.epochs")
-    longer = f"pretrain.epochs={2 * epochs}" if epochs else f"pretrain.updates={2 * total}"
+    capped = (run.setting("pretrain.updates") or total + 1) <= total
+    longer = f"pretrain.epochs={2 * epochs}" if epochs and not capped else f"pretrain.updates={2 * total}"
     found = f"Pre-training ended after {total:,} updates, while dev F1 of the sources was still rising."
     return RunWarning("pretraining_undertrained", "hint", found, f"`--set {longer}`")
 
@@ -222,7 +223,7 @@ def _high_loss(run: FinishedRun) -> RunWarning | None:
     started = run.metrics.get("start") or run.stage("pretrain")  # such a model may fit from the beginning
     if last < first * (_FELL if started else _FITTED) or (run.judged and run.judged[1]["f1"] >= _GOOD):
         return None
-    how, fix = "fell only", _go_on(stage)
+    how, fix = "fell only", _go_on(run)
     if last >= first:
         how, fix = (
             "did not fall",
@@ -232,9 +233,12 @@ def _high_loss(run: FinishedRun) -> RunWarning | None:
     return RunWarning("high_loss", "warning", found, fix)
 
 
-def _go_on(stage: Mapping[str, Any]) -> str:
+def _go_on(run: FinishedRun) -> str:
     """Train as long again, but not for a moment only."""
-    return f"`nershift resume RUN --updates {max(stage['steps'], FEWEST_UPDATES)}` goes on."
+    more = max(run.stage("train")["steps"], FEWEST_UPDATES)
+    if run.metrics.get("resumable") is False:
+        return f"`--set train.updates={2 * more}` and another `--out`."
+    return f"`nershift resume RUN --updates {more}` goes on."
 
 
 def _few_updates(run: FinishedRun) -> RunWarning | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nershift.data.labels import LabelSpace
 from nershift.methods.base import TARGET, Method, register
-from nershift.methods.presets import JOINT_PRESETS
+from nershift.methods.presets import JOINT_BY_ENCODER, JOINT_PRESETS
 from nershift.model import TaggingModel
 from nershift.training.stage import TrainingStage
 
@@ -16,7 +16,9 @@ class Aggregate(Method):
     summary = "one training set of all sources and the target, one head for the union of their types"
     paper = "MetaNER §5.1.1 (AGG)"
     can_do_without = True
+    pools_sources = True
     presets = JOINT_PRESETS
+    by_encoder = JOINT_BY_ENCODER
     min_sources = 1
 
     def train(self, start: TaggingModel | None) -> TrainingStage:

@@ -60,7 +60,9 @@ class Method:
     paper: ClassVar[str] = ""
     Options: ClassVar[type] = NoOptions
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": DEFAULT, "paper": {}}
+    by_encoder: ClassVar[Mapping[str, Mapping[str, Any]]] = DEFAULT_BY_ENCODER  # what the default changes for others
     min_sources: ClassVar[int] = 0
+    pools_sources: ClassVar[bool] = False  # does the stage `train` mix the sources' sentences with the target's?
     uses_target_labels: ClassVar[bool] = True
     can_do_without: ClassVar[bool] = False  # uses target labels if there are any
 
@@ -74,7 +76,7 @@ class Method:
         own = values.get("encoder", {}).get("kind", "recurrent")
         if name != "default" or encoder in (None, own):
             return values
-        return merge(values, DEFAULT_BY_ENCODER.get(str(encoder), {}))
+        return merge(values, cls.by_encoder.get(str(encoder), {}))
 
     # -- what a method defines ---------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nershift.methods.base import TARGET, Method, labels_of, register
-from nershift.methods.presets import JOINT_PRESETS
+from nershift.methods.presets import JOINT_BY_ENCODER, JOINT_PRESETS
 from nershift.model import TaggingModel
 from nershift.training.stage import TrainingStage, joint_epoch
 
@@ -15,6 +15,7 @@ class MultiTask(Method):
     summary = "sources and target together: a shared encoder, one head per corpus"
     paper = "MetaNER §5.1.1 (MultiTask)"
     presets = JOINT_PRESETS
+    by_encoder = JOINT_BY_ENCODER
     min_sources = 1
 
     def train(self, start: TaggingModel | None) -> TrainingStage:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from nershift.config import merge
-from nershift.training.budget import LEAST_UPDATES
+from nershift.config import TrainConfig, merge
 
 SOURCE_UPDATES = 1500
 # Our recipe for few labels, without word vectors: chosen on the dev splits of crossner_ai, mit_restaurant, bionlp13pc
-# and conll2002_es (docs/findings.md says how). It gives no length on the target: see training/budget.py.
+# and conll2002_es (docs/findings.md says how). Its length on the target follows the labels.
 _TRAINING: dict[str, Any] = {
     "optimizer": "adam",
     "lr": 2e-3,
@@ -40,7 +39,9 @@ DEFAULT: dict[str, Any] = {
 # forget what the sources taught (wnut2017, dev F1 4.5; at this rate 17.1), and nothing is gained elsewhere.
 TWO_STAGES: dict[str, Any] = merge(DEFAULT, {"train": {"encoder_lr": 5e-4}})
 # Methods that learn sources and target in one stage get as many updates as others have in two.
-JOINT: dict[str, Any] = merge(DEFAULT, {"train": {"updates": SOURCE_UPDATES + LEAST_UPDATES}})
+JOINT: dict[str, Any] = merge(
+    DEFAULT, {"train": {"min_updates": SOURCE_UPDATES + TrainConfig().min_updates, "passes": 2}}
+)
 # What changes for an encoder that is pretrained on text: new layers learn ten times as fast as the encoder.
 _FINE_TUNING: dict[str, Any] = {
     "optimizer": "adamw",
@@ -55,8 +56,11 @@ DEFAULT_BY_ENCODER: dict[str, dict[str, Any]] = {
     "transformer": {
         "encoder": {"chars": {"use": False}, "input_dropout": 0.0, "dropout": 0.1},
         "pretrain": merge(_FINE_TUNING, {"updates": 600}),
-        "train": merge(_FINE_TUNING, {"updates": 500}),
+        "train": merge(_FINE_TUNING, {"min_updates": 500, "passes": 10}),
     }
+}
+JOINT_BY_ENCODER = {
+    "transformer": merge(DEFAULT_BY_ENCODER["transformer"], {"train": {"min_updates": 1100, "passes": 2}})
 }
 
 # MetaNER §5.1.2. Of its schedule the paper only says "decay rate 0.09", read here as ρ of lr / (1 + ρ · epoch). Batch

@@ -34,6 +34,7 @@ class SelfTrain(SourceOnly, TextMethod):
     summary = "sources, then sources and raw target text with the model's most confident labels (no target labels)"
     paper = "CrossLM §4.4 (Self-Train)"
     presets = _PRESETS
+    pools_sources = True
     Options = SelfTrainOptions
 
     def check(self) -> None:

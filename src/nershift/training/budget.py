@@ -6,13 +6,11 @@ from dataclasses import dataclass
 
 from nershift.config import TrainConfig
 
-# Chosen on dev with 10, 50 and 200 sentences (docs/findings.md); the number of passes, for more, is a guess.
-LEAST_UPDATES = 1000
-PASSES = 20
 _BATCH_SIZES = ((200, 4), (1000, 8), (4000, 16))  # up to so many sentences: sentences per batch
 _LARGEST_BATCH = 32
 _EVALUATIONS = 20  # at most, where updates give the length
-_EVALUATION_SHARE = 0.25  # of the time of training: how much scoring may take
+_FEWEST_EVALUATIONS = 5  # with fewer, a dev split selects nothing
+_EVALUATION_SHARE = 0.25  # of the time of training: how much scoring may take, but for the fewest evaluations
 _TRAINING_COST = 3  # of a sentence, forward and backward, if tagging it costs 1
 _DECAY_UPDATES = 100  # per unit of lr_decay where updates give the length
 
@@ -60,9 +58,9 @@ class Budget:
             total = config.epochs * steps_per_epoch
             total = min(total, config.updates) if config.updates else total
             return cls(total, steps_per_epoch, True, steps_per_epoch)
-        total = config.updates or max(LEAST_UPDATES, PASSES * steps_per_epoch)
+        total = config.updates or max(config.min_updates, config.passes * steps_per_epoch)
         affordable = scored / (_EVALUATION_SHARE * _TRAINING_COST * per_update) if per_update else 0
-        every = min(total, max(-(-total // _EVALUATIONS), round(affordable), 1))
+        every = max(-(-total // _EVALUATIONS), min(round(affordable), total // _FEWEST_EVALUATIONS), 1)
         return cls(total, every, False, steps_per_epoch)
 
     def due(self, step: int) -> bool:

@@ -30,7 +30,7 @@ class Diverged(NershiftError):
     """Losses or weights are infinite or not numbers; the step is not saved."""
 
 
-_SMALL_CHECKPOINT = 256 * 2**20  # bytes
+_SMALL_CHECKPOINT = 512 * 2**20  # bytes
 Compute = Callable[[Sequence[Mapping[str, Batch]]], list[dict[str, Tensor]]]  # one step, and what it logs
 
 
@@ -44,6 +44,7 @@ class Progress:
     best_file: str = ""
     stale: int = 0  # evaluations since the best score
     averaged: int = 0  # states of the weights in the average of the last ones
+    averaged_since: int = 0
     sums: dict[str, float] = field(default_factory=dict)  # of logged values since the last evaluation
     lines: int = 0  # of log.jsonl
     finished: bool = False
@@ -78,7 +79,8 @@ class Loop:
         self.best: dict[str, Tensor] | None = None
         self._best_written = 0
         self._sums: dict[str, Tensor] = {}
-        self.keep_last = keep_last
+        self.keep_last, self.total = keep_last, total
+        self._ended = 0  # the update after which a result was written that training goes on from
         self.budget = replace(stage.budget, total=total) if total else stage.budget
         self.average = LastAverage(self.config, self.budget)
 
@@ -101,8 +103,9 @@ class Loop:
         restore(self.stage.model, tensors, str(self.result_path))
         self.progress = Progress(**meta)
         self.logger.lines = self.progress.lines
-        if self.progress.step >= self.budget.total or not self.checkpoint_path.exists():
+        if self.progress.step >= self.total or not self.checkpoint_path.exists():
             return True
+        self._ended = self.progress.step
         if self.progress.best is not None:
             self.best = {k: v.clone() for k, v in trainable(self.stage.model).items()}
         return False
@@ -237,7 +240,7 @@ class Loop:
             tensors = {f"model/{k}": v for k, v in trainable(self.stage.model).items()}
             tensors |= {f"optimizer/{k}": v for k, v in optimizer_tensors(self.optimizer).items()}
             tensors |= {f"average/{k}": v for k, v in self.average.mean.items()}
-            p.averaged = self.average.count
+            p.averaged, p.averaged_since = self.average.count, self.average.since
             save_tensors(self.checkpoint_path, tensors, vars(p))
             self._sweep(p.best_file)
         self.processes.wait()
@@ -260,10 +263,12 @@ class Loop:
         restore_optimizer(self.optimizer, part["optimizer/"])
         self.progress = Progress(**meta)
         device = self.stage.model.device
-        if self.progress.step > self.average.since:
+        if self.progress.averaged_since == self.average.since:  # else it begins anew, for a longer training
             self.average.restore(self.progress.averaged, {k: v.to(device) for k, v in part["average/"].items()})
         self._sums = {name: torch.tensor(value, device=device) for name, value in self.progress.sums.items()}
-        if self.progress.best_file:
+        if self.progress.step == self._ended:
+            self.progress.stale = 0  # patience begins anew
+        if self.progress.best_file and (self.folder / self.progress.best_file).exists():  # else: those of the result
             best, _ = load_tensors(self.folder / self.progress.best_file)
             self.best = {k: v.to(device) for k, v in best.items()}
             self._best_written = self.progress.best_step
@@ -273,10 +278,7 @@ class Loop:
         """Keep the best weights; without a score, the mean of the last ones."""
         keep = self.keep_last and (self._small() or self.progress.best_step == self.progress.step)
         if keep:
-            self.best, best = None, self.best  # the best weights are those of the result
-            self.progress.stale, self.progress.best_file = 0, ""
-            self._save()
-            self.best = best
+            self._save()  # it names the best weights, which stay until the result holds them
         if self.best is not None:
             restore(self.stage.model, self.best, self.stage.name)
         elif self.average.count:

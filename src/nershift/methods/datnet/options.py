@@ -96,7 +96,14 @@ _DEFAULT = merge(
     _PAPER,
     {
         "encoder": {"words": {"size": 100, "train": True}},
-        "train": {"lr": 2e-3, "schedule": "constant", "epochs": 0, "updates": 1500, "average_last": 0.3},
+        "train": {
+            "lr": 2e-3,
+            "schedule": "constant",
+            "epochs": 0,
+            "min_updates": 1500,
+            "passes": 4,
+            "average_last": 0.3,
+        },
         "options": {"heads": "auto", "epsilon_source": 1.0, "epsilon_target": 1.0, "epsilon_chars": 1.0},
     },
 )

@@ -61,7 +61,7 @@ TUNED: dict[str, Any] = merge(
 )
 # The same in updates, so that fewer labels do not mean less training.
 DEFAULT: dict[str, Any] = merge(
-    TUNED, {"pretrain": {"epochs": 0, "updates": 900}, "train": {"epochs": 0, "updates": 800, "average_last": 0.3}}
+    TUNED, {"pretrain": {"epochs": 0, "updates": 900}, "train": {"epochs": 0, "min_updates": 800, "average_last": 0.3}}
 )
 PRESETS = {"default": DEFAULT, "paper": PAPER, "released": RELEASED, "tuned": TUNED}
 
