@@ -146,7 +146,7 @@ def _adaptation(start: Path, scratch: Path) -> dict[str, Any]:
     given = [
         {
             "tokens": s.tokens,
-            "entities": [{"start": x.start, "end": x.end, "label": x.label} for x in s.spans],
+            "entities": [{"token_start": x.start, "token_end": x.end, "label": x.label} for x in s.spans],
         }
         for s in corpus.train[:20]
     ]
@@ -162,7 +162,7 @@ def _adaptation(start: Path, scratch: Path) -> dict[str, Any]:
             raise SystemExit(f"the adaptation failed: {told['message']}")
         answer = server.ask("/tag", {"tokens": [s.tokens for s in test]})
     tagged = [
-        Sentence.of(s.tokens, [(e["start"], e["end"], e["label"]) for e in row["entities"]])
+        Sentence.of(s.tokens, [(e["token_start"], e["token_end"], e["label"]) for e in row["entities"]])
         for s, row in zip(test, answer["results"], strict=True)
     ]
     return {

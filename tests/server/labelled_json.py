@@ -12,7 +12,7 @@ def as_json(sentences: Sequence[Sentence]) -> list[dict[str, Any]]:
     return [
         {
             "tokens": list(s.tokens),
-            "entities": [{"start": x.start, "end": x.end, "label": x.label} for x in s.spans],
+            "entities": [{"token_start": x.start, "token_end": x.end, "label": x.label} for x in s.spans],
         }
         for s in sentences
     ]

@@ -102,7 +102,7 @@ class Pretended:
                 s["tokens"][at]: e["label"]
                 for s in body["sentences"]
                 for e in s["entities"]
-                for at in range(e["start"], e["end"])
+                for at in range(e["token_start"], e["token_end"])
             }
             return {"job": "j1"}
         if path == "jobs/j1":
@@ -152,7 +152,7 @@ class Pretended:
             tokens, ranges = [{"text": word} for word in given], [[0, len(given)]]
         known = {} if model == "v1" else self.learned
         entities = [
-            {"start": i, "end": i + 1, "label": known.get(word, "name"), "text": word, "confidence": 0.93}
+            {"token_start": i, "token_end": i + 1, "label": known.get(word, "name"), "text": word, "score": 0.93}
             for i, word in enumerate(token["text"] for token in tokens)
             if word in known or word[0].isupper()
         ]

@@ -193,8 +193,8 @@ def test_adapting_shows_before_and_after(visit: Open, server: Pretended) -> None
                 {
                     "tokens": ["we", "gave", "velmorin", "to", "Ada", "today", "."],
                     "entities": [
-                        {"start": 2, "end": 3, "label": "drug"},
-                        {"start": 4, "end": 5, "label": "name"},
+                        {"token_start": 2, "token_end": 3, "label": "drug"},
+                        {"token_start": 4, "token_end": 5, "label": "name"},
                     ],
                 }
             ],

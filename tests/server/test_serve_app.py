@@ -36,17 +36,15 @@ def test_tagging_texts(client: Any, small_model: Path) -> None:
     assert len(made["results"]) == 3
     expected = Tagger.load(small_model)(TEXT)
     found = made["results"][0]["entities"]
-    assert [(e["char_start"], e["char_end"], e["label"]) for e in found] == [
-        (e.start, e.end, e.label) for e in expected
-    ]
-    assert [e["confidence"] for e in found] == pytest.approx([e.score for e in expected], abs=1e-3)
+    assert [(e["start"], e["end"], e["label"]) for e in found] == [(e.start, e.end, e.label) for e in expected]
+    assert [e["score"] for e in found] == pytest.approx([e.score for e in expected], abs=1e-3)
     assert made["results"][1] == {"tokens": [], "sentences": [], "entities": [], "uncertainty": []}
 
 
 def test_tagging_tokens_and_threshold(client: Any) -> None:
     made = client.post("/tag", json={"tokens": [TEXT.split(), []], "min_confidence": 1.0}).json()
-    assert made["results"][0]["tokens"][0] == {"text": "Okafor"}
-    assert all(e["confidence"] >= 1 for e in made["results"][0]["entities"])
+    assert made["results"][0]["tokens"][0] == {"text": "Okafor", "start": 0, "end": 6}
+    assert all(e["score"] >= 1 for e in made["results"][0]["entities"])
     assert made["results"][1]["sentences"] == [[0, 0]]
 
 
@@ -186,14 +184,15 @@ def test_the_folder_of_a_version(client: Any, tmp_path: Path) -> None:
     [([(0, 2, "x"), (1, 2, "y")], "overlaps"), ([(1, 3, "x")], "outside"), ([(1, 1, "x")], "outside")],
 )
 def test_overlapping_or_outlying_entities(client: Any, entities: list[tuple[int, int, str]], why: str) -> None:
-    marked = [{"start": a, "end": b, "label": c} for a, b, c in entities]
-    answer = client.post("/adapt", json={"sentences": [{"tokens": ["a", "b"], "entities": marked}]})
-    assert why in error(answer, 422, "unusable")
+    for start, end in (("token_start", "token_end"), ("start", "end")):
+        marked = [{start: a, end: b, "label": c} for a, b, c in entities]
+        answer = client.post("/adapt", json={"sentences": [{"tokens": ["a", "b"], "entities": marked}]})
+        assert why in error(answer, 422, "unusable")
 
 
 @pytest.mark.parametrize("label", ["O", "two words", "", "x" * 61])
 def test_labels_that_cannot_be(client: Any, label: str) -> None:
-    given = {"tokens": ["a"], "entities": [{"start": 0, "end": 1, "label": label}]}
+    given = {"tokens": ["a"], "entities": [{"token_start": 0, "token_end": 1, "label": label}]}
     assert "entities.0.label" in error(client.post("/adapt", json={"sentences": [given]}), 422, "invalid")
 
 

@@ -95,10 +95,10 @@ def test_white_space_and_nothing(tagger: Tagger, folder: Path) -> None:
 
 def test_low_confidence_is_left_out_and_old_entities_are_replaced(folder: Path) -> None:
     text = "Okafor flew from Leeds to Porto ."
-    found = [e._.confidence for e in _pipeline(folder)(text).ents]
+    found = [e._.score for e in _pipeline(folder)(text).ents]
     bar = sorted(found)[len(found) // 2]
     kept = _pipeline(folder, min_confidence=bar)(text)
-    assert [e._.confidence for e in kept.ents] == [c for c in found if c >= bar]
+    assert [e._.score for e in kept.ents] == [c for c in found if c >= bar]
     nlp = _pipeline(folder, min_confidence=1.0)
     doc = nlp.make_doc(text)
     doc.ents = [spacy.tokens.Span(doc, 0, 1, label="OLD")]

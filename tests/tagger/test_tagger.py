@@ -65,6 +65,7 @@ def test_entities_of_a_text(tagger: Tagger) -> None:
     assert all(0 <= e.score <= 1 for e in entities)
     assert entities[0].to_dict() == {
         "start": 0, "end": 6, "label": "person", "text": "Okafor", "score": entities[0].score,
+        "token_start": 0, "token_end": 1,
     }  # fmt: skip
 
 

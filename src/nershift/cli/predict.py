@@ -13,6 +13,14 @@ from rich.console import Console
 from nershift.errors import ConfigError
 
 
+def _show_schema(asked: bool) -> None:
+    if asked:
+        from nershift.tagger.entities import SCHEMA
+
+        typer.echo(SCHEMA.read_text(encoding="utf-8").rstrip())
+        raise typer.Exit
+
+
 def predict(
     model: Annotated[
         list[Path],
@@ -46,8 +54,12 @@ def predict(
             "(auto: of this machine; local: a new one).",
         ),
     ] = None,
+    schema: Annotated[
+        bool,
+        typer.Option("--schema", callback=_show_schema, is_eager=True, help="Show the JSON Schema of an entity."),
+    ] = False,
 ) -> None:
-    """Tag text: JSON lines {text, entities: [{start, end, label, text, score}]} on standard output.
+    """Tag text: JSON lines {text, entities} on standard output; --schema shows what an entity is.
 
     With --why each line also has neighbours: for each sentence a list of {text, entities, similarity}.
     """

@@ -30,8 +30,14 @@ class Neighbour:
     similarity: float
 
     def to_dict(self) -> dict[str, Any]:
-        entities = [{"text": self.sentence.mention(s), "label": s.label} for s in self.sentence.spans]
-        return {"text": " ".join(self.sentence.tokens), "entities": entities, "similarity": self.similarity}
+        """JSON values; entities have the names of a tagger's answers, without a score since people labelled them."""
+        text, offsets = self.sentence.to_text()
+        entities = []
+        for span in self.sentence.spans:
+            a, b = offsets[span.start][0], offsets[span.end - 1][1]
+            tokens = {"token_start": span.start, "token_end": span.end}
+            entities.append({"start": a, "end": b, "label": span.label, "text": text[a:b], **tokens})
+        return {"text": text, "entities": entities, "similarity": self.similarity}
 
 
 class SentenceAdapter(ABC):

@@ -18,11 +18,11 @@ from starlette.requests import Request
 
 from nershift import __version__
 from nershift.data.formats import writable
-from nershift.data.spans import Sentence
 from nershift.errors import NershiftError
 from nershift.server import schemas
 from nershift.server.downloads import export, zip_folder
 from nershift.server.gate import Gate
+from nershift.server.labelled import labelled_sentences
 from nershift.server.refusals import Refusal
 from nershift.server.security import Guard
 from nershift.server.service import Service
@@ -89,7 +89,7 @@ def _add_tagging(app: FastAPI, service: Service) -> None:
 
     @app.post("/tag", response_model=schemas.TagAnswer, responses=_refusals(404, 422, 429))
     async def tag(body: schemas.TagRequest) -> Response:
-        """Entities of texts or tokenised sentences, with offsets and confidences."""
+        """Entities of texts or tokenised sentences: characters, tokens, type and score."""
         content = await service.tag(*_parts(body), body.model, body.min_confidence)
         return Response(content, media_type="application/json")
 
@@ -131,7 +131,7 @@ def _add_adaptation(app: FastAPI, service: Service) -> None:
     @app.post("/adapt", status_code=202, responses=_refusals(409, 422, 429))
     async def adapt(body: schemas.AdaptRequest) -> schemas.JobStarted:
         """Learn from corrected sentences in the background; labels of the serving version are kept."""
-        sentences = _sentences(body.sentences)
+        sentences = await run_in_threadpool(labelled_sentences, body.sentences)
         job = await run_in_threadpool(service.jobs.start, sentences, body.note, body.cross_validate)
         return schemas.JobStarted(job=job.name)
 
@@ -154,16 +154,10 @@ def _add_adaptation(app: FastAPI, service: Service) -> None:
     @app.post("/export", response_class=Response, responses=answers)
     async def export_labels(body: schemas.ExportRequest) -> Response:
         """Labelled sentences as a file; what needs several files comes as a zip."""
-        content, media, name = await run_in_threadpool(export, _sentences(body.sentences), body.format)
+        sentences = await run_in_threadpool(labelled_sentences, body.sentences)
+        content, media, name = await run_in_threadpool(export, sentences, body.format)
         headers = {"content-disposition": f'attachment; filename="{name}"'}
         return Response(content, media_type=media, headers=headers)
-
-
-def _sentences(rows: list[schemas.LabelledSentence]) -> list[Sentence]:
-    return [
-        Sentence.of(s.tokens, [(e.start, e.end, e.label) for e in s.entities], place=f"sentence {number}")
-        for number, s in enumerate(rows)
-    ]
 
 
 def _add_page(app: FastAPI) -> None:

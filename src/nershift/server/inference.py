@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from nershift.data.spans import Sentence, Span
-from nershift.tagger.entities import split_texts
+from nershift.tagger.entities import Entity, split_texts
 from nershift.tagger.tagger import Tagger
 
 _BATCH = 64  # sentences
@@ -19,26 +19,24 @@ _KEPT_FORMS = 200_000  # distinct word forms kept between batches
 
 @dataclass(frozen=True)
 class Reading:
-    """One text or one tokenised sentence as the tagger reads it.
-
-    ``offsets`` are characters of the text; None if the request has tokens.
-    """
+    """One text or one tokenised sentence as the tagger reads it; the text of tokens is they, joined by spaces."""
 
     tokens: list[str]
     sentences: list[Sentence]
-    offsets: list[tuple[int, int]] | None = None
-    text: str = ""
+    text: str
+    offsets: Sequence[tuple[int, int]]  # of the tokens, in characters of the text
 
     @classmethod
     def of_text(cls, text: str) -> Reading:
         parts, owners = split_texts([text])
         starts = (start for _, start in owners)
         offsets = [(at + a, at + b) for s, at in zip(parts, starts, strict=True) for a, b in s.offsets or ()]
-        return cls([token for s in parts for token in s.tokens], parts, offsets, text)
+        return cls([token for s in parts for token in s.tokens], parts, text, offsets)
 
     @classmethod
     def of_tokens(cls, tokens: list[str]) -> Reading:
-        return cls(tokens, [Sentence(tuple(tokens))])
+        sentence = Sentence(tuple(tokens))
+        return cls(tokens, [sentence], *sentence.to_text())
 
 
 @dataclass(frozen=True)
@@ -73,29 +71,19 @@ def answer(reading: Reading, tagged: Sequence[Tagged], min_confidence: float) ->
     """The JSON of one text: tokens, sentences as token ranges, entities, uncertainty per sentence."""
     entities: list[dict[str, Any]] = []
     ranges: list[tuple[int, int]] = []
-    at, offsets = 0, reading.offsets
+    at = 0
     for sentence, result in zip(reading.sentences, tagged, strict=True):
         ranges.append((at, at + len(sentence)))
         for span in result.spans:
-            confidence = span.score or 0.0
-            if confidence < min_confidence:
-                continue
-            start, end = at + span.start, at + span.end
-            entity: dict[str, Any] = {"start": start, "end": end, "label": span.label}
-            if offsets is not None:
-                a, b = offsets[start][0], offsets[end - 1][1]
-                entity |= {"char_start": a, "char_end": b, "text": reading.text[a:b]}
-            else:
-                entity["text"] = " ".join(reading.tokens[start:end])
-            entity["confidence"] = round(confidence, 4)
-            entities.append(entity)
+            entity = Entity.of(span, reading.text, reading.offsets, at)
+            if entity.score >= min_confidence:
+                score = round(entity.score, 4)
+                earlier = {"char_start": entity.start, "char_end": entity.end, "confidence": score}  # until 0.3
+                entities.append({**entity.to_dict(), "score": score, **earlier})
         at += len(sentence)
-    tokens: list[dict[str, Any]] = [{"text": word} for word in reading.tokens]
-    if offsets is not None:
-        for token, (a, b) in zip(tokens, offsets, strict=True):
-            token["start"], token["end"] = a, b
+    placed = zip(reading.tokens, reading.offsets, strict=True)
     return {
-        "tokens": tokens,
+        "tokens": [{"text": word, "start": a, "end": b} for word, (a, b) in placed],
         "sentences": ranges,
         "entities": entities,
         "uncertainty": [round(t.uncertainty, 4) for t in tagged],

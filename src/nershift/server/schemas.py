@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag, model_validator
 
 from nershift.server import limits
 
@@ -55,17 +55,74 @@ TagRequest = Annotated[Annotated[TagTexts, Tag("texts")] | Annotated[TagTokens, 
 SuggestRequest = Annotated[Annotated[Texts, Tag("texts")] | Annotated[TokenLists, Tag("tokens")], Discriminator(_which)]
 
 
-class LabelledSpan(_Request):
-    start: int = Field(ge=0, le=limits.MOST_TOKENS)
-    end: int = Field(ge=1, le=limits.MOST_TOKENS)
+_LONGEST = limits.MOST_TOKENS * (limits.MOST_LETTERS + 1)  # text of tokens, in characters
+_First = Annotated[int, Field(ge=0, le=_LONGEST)]
+_End = Annotated[int, Field(ge=1, le=_LONGEST)]
+
+
+class _Answered(_Request):
+    """An entity as /tag answers it may be sent back; these of its fields are not read."""
+
     label: Label
+    score: Confidence | None = None
+    char_start: _First | None = Field(default=None, deprecated=True)
+    char_end: _End | None = Field(default=None, deprecated=True)
+    confidence: Confidence | None = Field(default=None, deprecated=True)
 
 
-class LabelledSentence(_Request):
+class TokenEntity(_Answered):
+    """Tokens ``token_start`` up to, not including, ``token_end``. Where these are absent, ``start`` and ``end`` are
+    read as tokens, until 0.3."""
+
+    token_start: _First | None = None
+    token_end: _End | None = None
+    start: _First | None = None
+    end: _End | None = None
+    text: Text | None = None
+
+    @model_validator(mode="after")
+    def _has_tokens(self) -> TokenEntity:
+        if None in self.tokens():
+            raise ValueError("needs token_start and token_end")
+        return self
+
+    def tokens(self) -> tuple[int, int, str]:
+        if self.token_start is None and self.token_end is None:
+            return self.start, self.end, self.label  # type: ignore[return-value]  # checked when it was made
+        return self.token_start, self.token_end, self.label  # type: ignore[return-value]
+
+
+class TextEntity(_Answered):
+    """Characters ``start`` up to, not including, ``end``; ``text``, where given, has to be what stands there."""
+
+    start: _First
+    end: _End
+    text: Text | None = None
+    token_start: _First | None = None
+    token_end: _End | None = None
+
+
+class LabelledTokens(_Request):
     """All entities of the sentence: a token in none of them is learned as part of none."""
 
     tokens: Annotated[list[Token], Field(min_length=1, max_length=limits.MOST_TOKENS)]
-    entities: list[LabelledSpan] = Field(default=[], max_length=limits.MOST_SPANS)
+    entities: list[TokenEntity] = Field(default=[], max_length=limits.MOST_SPANS)
+
+
+class LabelledText(_Request):
+    """All entities of the text, by characters; the server finds sentences and tokens."""
+
+    text: Annotated[str, StringConstraints(min_length=1, max_length=limits.MOST_CHARACTERS)]
+    entities: list[TextEntity] = Field(default=[], max_length=limits.MOST_SPANS)
+
+
+def _labelled(value: Any) -> str:
+    return "text" if isinstance(value, LabelledText) or (isinstance(value, dict) and "text" in value) else "tokens"
+
+
+LabelledSentence = Annotated[
+    Annotated[LabelledTokens, Tag("tokens")] | Annotated[LabelledText, Tag("text")], Discriminator(_labelled)
+]
 
 
 class AdaptRequest(_Request):
@@ -84,21 +141,26 @@ class ChooseRequest(_Request):
 
 
 class TokenAnswer(BaseModel):
+    """Characters ``start`` up to, not including, ``end``; tokens of a request are joined by single spaces."""
+
     text: str
-    start: int | None = None
-    end: int | None = None
+    start: int
+    end: int
 
 
 class EntityAnswer(BaseModel):
-    """Tokens ``start`` up to, not including, ``end``; characters too where a text was given."""
+    """Characters ``start`` up to, not including, ``end``, and tokens of this result alike."""
 
     start: int
     end: int
-    char_start: int | None = None
-    char_end: int | None = None
-    text: str
     label: str
-    confidence: float
+    text: str
+    score: float
+    token_start: int
+    token_end: int
+    char_start: int = Field(deprecated=True)
+    char_end: int = Field(deprecated=True)
+    confidence: float = Field(deprecated=True)
 
 
 class TagResult(BaseModel):

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, overload
 
-from nershift.data.spans import Sentence
+from nershift.data.spans import Sentence, Span
 from nershift.data.tokenizer import sentences as split_sentences
 from nershift.data.tokenizer import tokenize
+
+SCHEMA = Path(__file__).with_name("entities.schema.json")  # of an entity in every answer
 
 
 @dataclass(frozen=True)
 class Entity:
     """Characters ``start:end`` of the text are an entity of type ``label``; ``score`` is its probability.
 
+    ``token_start:token_end`` are tokens of the same text, where it has been split into tokens. Tokens without a text
+    are joined by single spaces. :data:`SCHEMA` is the JSON Schema of :meth:`to_dict`.
+
     Example:
         >>> text = "Ada left London."
-        >>> Entity(9, 15, "place", text[9:15], score=0.98).to_dict()
-        {'start': 9, 'end': 15, 'label': 'place', 'text': 'London', 'score': 0.98}
+        >>> Entity(9, 15, "place", text[9:15], score=0.98, token_start=2, token_end=3).to_dict()
+        {'start': 9, 'end': 15, 'label': 'place', 'text': 'London', 'score': 0.98, 'token_start': 2, 'token_end': 3}
     """
 
     start: int
@@ -27,9 +33,20 @@ class Entity:
     label: str
     text: str
     score: float
+    token_start: int | None = None
+    token_end: int | None = None
+
+    @classmethod
+    def of(cls, span: Span, text: str, offsets: Sequence[tuple[int, int]], at: int = 0) -> Entity:
+        """The entity of a span that counts tokens from the one at ``at``; ``offsets`` are of all tokens of the text."""
+        first, end = at + span.start, at + span.end
+        a, b = offsets[first][0], offsets[end - 1][1]
+        return cls(a, b, span.label, text[a:b], span.score or 0.0, first, end)
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """JSON values, without what is not known."""
+        values = ((f.name, getattr(self, f.name)) for f in fields(self))
+        return {name: value for name, value in values if value is not None}
 
 
 class ReadsTexts(ABC):
@@ -84,9 +101,9 @@ def place_entities(
 ) -> list[list[Entity]]:
     """The entities of each text, from the tagged sentences that :func:`split_texts` gave."""
     out: list[list[Entity]] = [[] for _ in texts]
+    offsets: list[list[tuple[int, int]]] = [[] for _ in texts]
     for sentence, (number, start) in zip(tagged, owner, strict=True):
-        assert sentence.offsets is not None
-        for span in sentence.spans:
-            a, b = start + sentence.offsets[span.start][0], start + sentence.offsets[span.end - 1][1]
-            out[number].append(Entity(a, b, span.label, texts[number][a:b], span.score or 0.0))
+        mine, at = offsets[number], len(offsets[number])
+        mine += [(start + a, start + b) for a, b in sentence.offsets or ()]
+        out[number] += [Entity.of(span, texts[number], mine, at) for span in sentence.spans]
     return out

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nershift.data.formats import detect_format, read_sentences, write_sentences
-from nershift.data.formats.align import char_spans, text_and_offsets
+from nershift.data.formats.align import text_and_offsets
 from nershift.data.spans import Sentence
 from nershift.errors import DataError
 from nershift.tagger.ensemble import Ensemble
@@ -78,8 +78,7 @@ def _is_corpus(file: str) -> bool:
 def _placed(sentence: Sentence) -> tuple[str, list[Entity]]:
     """The text of a tagged sentence, and its entities there."""
     text, offsets = text_and_offsets(sentence)
-    spans = char_spans(sentence, offsets)
-    return text, [Entity(s.start, s.end, s.label, text[s.start : s.end], s.score or 0.0) for s in spans]
+    return text, [Entity.of(span, text, offsets) for span in sentence.spans]
 
 
 def _lines(file: str) -> Iterator[str]:

@@ -113,6 +113,7 @@ class _Tag:
                 raise DataError("a record without a text", place=place, expected='a string column "text"')
             numbers, strings = pa.int64(), pa.string()
             fields = {"start": numbers, "end": numbers, "label": strings, "text": strings, "score": pa.float64()}
+            fields |= {"token_start": numbers, "token_end": numbers}
             column = pa.array(self._entities(texts), pa.list_(pa.struct(list(fields.items()))))
             kept = [name for name in table.column_names if name != "entities"]
             return table.select(kept).append_column("entities", column)

@@ -36,7 +36,7 @@ def make_nershift(
 
 
 class NershiftComponent:
-    """Sets ``doc.ents``, and ``span._.confidence`` of each entity.
+    """Sets ``doc.ents``, and ``span._.score`` of each entity, its probability (``span._.confidence`` until 0.3).
 
     Where entities overlap, all of them are in ``doc.spans["sc"]``, and ``doc.ents`` has the longest.
 
@@ -58,8 +58,10 @@ class NershiftComponent:
         self.name, self.model, self.device = name, model, device
         self.batch_size, self.min_confidence = batch_size, min_confidence
         self._tagger: ReadsTexts | None = None
+        if not Span.has_extension("score"):
+            Span.set_extension("score", default=None)
         if not Span.has_extension("confidence"):
-            Span.set_extension("confidence", default=None)
+            Span.set_extension("confidence", getter=lambda span: span._.score)
 
     @property
     def tagger(self) -> ReadsTexts:
@@ -106,7 +108,7 @@ class NershiftComponent:
                 doc.spans["sc"] = entities
             doc.set_ents(flat, default="outside")
             for entity, score in scored:
-                entity._.confidence = score
+                entity._.score = score
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """Save a complete copy of the tagger in the pipeline's folder."""

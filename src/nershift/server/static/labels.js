@@ -99,7 +99,7 @@ export class Labels extends EventTarget {
       .filter((entry) => entry.checked)
       .map(({ tokens, entities }) => ({
         tokens,
-        entities: entities.map(({ start, end, label }) => ({ start, end, label })),
+        entities: entities.map(({ start, end, label }) => ({ token_start: start, token_end: end, label })),
       }));
   }
 

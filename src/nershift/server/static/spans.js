@@ -32,8 +32,8 @@ export function cut(result, text) {
     const tokens = words.map((word) => word.text);
     const gaps = words.map((word, i) => (i === 0 ? "" : letters ? letters.slice(words[i - 1].end, word.start).join("") : " "));
     const predicted = result.entities
-      .filter((entity) => from <= entity.start && entity.end <= to)
-      .map(({ start, end, label, confidence }) => ({ start: start - from, end: end - from, label, confidence }));
+      .filter((entity) => from <= entity.token_start && entity.token_end <= to)
+      .map((e) => ({ start: e.token_start - from, end: e.token_end - from, label: e.label, confidence: e.score }));
     return { key: keyOf(tokens), tokens, gaps, predicted, uncertainty: result.uncertainty?.[number] ?? null };
   });
 }
