@@ -72,7 +72,8 @@ def test_answers_fit_their_schema(client: Any) -> None:
     ],
 )
 def test_bad_requests_are_told(client: Any, body: Any, place: str) -> None:
-    assert place in error(client.post("/tag", json=body), 422, "invalid")
+    answer = client.post("/tag", content=json.dumps(body), headers={"content-type": "application/json"})
+    assert place in error(answer, 422, "invalid")
 
 
 @pytest.mark.parametrize(
@@ -104,13 +105,14 @@ def test_unknown_versions_jobs_and_verbs(client: Any) -> None:
 def test_too_much(client: Any) -> None:
     assert "characters" in error(client.post("/tag", json={"texts": ["a " * 50_000] * 3}), 422, "too_long")
     big = json.dumps({"texts": ["x" * 2_100_000]}).encode()
-    assert "bytes" in error(client.post("/tag", content=big), 413, "too_large")
+    headers = {"content-type": "application/json"}
+    assert "bytes" in error(client.post("/tag", content=big, headers=headers), 413, "too_large")
 
     def pieces() -> Any:  # no length is announced
         for _ in range(300):
             yield b"x" * 10_000
 
-    error(client.post("/tag", content=pieces()), 413, "too_large")
+    error(client.post("/tag", content=pieces(), headers=headers), 413, "too_large")
 
 
 def test_health_models_metrics_and_docs(client: Any) -> None:

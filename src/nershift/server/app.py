@@ -40,10 +40,11 @@ def _refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Answers other than success, for the OpenAPI document."""
     meanings = {
         401: "A token is needed.",
-        403: "Not addressed to this machine.",
+        403: "Not addressed to this machine, or from a page of another address.",
         404: "There is none of this name.",
         409: "No room for another version.",
         413: "The body is too large.",
+        415: "The body is not announced as JSON.",
         422: "The request cannot be used as it is.",
         429: "Too many requests wait, or an adaptation is under way.",
         503: "No answer in time, or the server is stopping.",
@@ -87,13 +88,13 @@ def _add_tagging(app: FastAPI, service: Service) -> None:
     async def metrics() -> Response:
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
 
-    @app.post("/tag", response_model=schemas.TagAnswer, responses=_refusals(404, 422, 429))
+    @app.post("/tag", response_model=schemas.TagAnswer, responses=_refusals(404, 415, 422, 429))
     async def tag(body: schemas.TagRequest) -> Response:
         """Entities of texts or tokenised sentences: characters, tokens, type and score."""
         content = await service.tag(*_parts(body), body.model, body.min_confidence)
         return Response(content, media_type="application/json")
 
-    @app.post("/suggest", responses=_refusals(422, 429))
+    @app.post("/suggest", responses=_refusals(415, 422, 429))
     async def suggest(body: schemas.SuggestRequest) -> schemas.SuggestAnswer:
         """Which sentences to correct next: those the tagger is least certain of."""
         return schemas.SuggestAnswer(**await service.suggest(*_parts(body)))
@@ -108,7 +109,7 @@ def _add_versions(app: FastAPI, service: Service) -> None:
     async def models() -> schemas.ModelsAnswer:
         return schemas.ModelsAnswer(**service.store.describe())
 
-    @app.post("/models/current", responses=_refusals(404, 422))
+    @app.post("/models/current", responses=_refusals(404, 415, 422))
     async def choose(body: schemas.ChooseRequest) -> schemas.ModelsAnswer:
         """Let another version serve, an earlier one for example."""
         await run_in_threadpool(service.store.choose, body.name)
@@ -128,7 +129,7 @@ def _add_versions(app: FastAPI, service: Service) -> None:
 
 
 def _add_adaptation(app: FastAPI, service: Service) -> None:
-    @app.post("/adapt", status_code=202, responses=_refusals(409, 422, 429))
+    @app.post("/adapt", status_code=202, responses=_refusals(409, 415, 422, 429))
     async def adapt(body: schemas.AdaptRequest) -> schemas.JobStarted:
         """Learn from corrected sentences in the background; labels of the serving version are kept."""
         sentences = await run_in_threadpool(labelled_sentences, body.sentences)
@@ -149,7 +150,7 @@ def _add_adaptation(app: FastAPI, service: Service) -> None:
         return schemas.FormatsAnswer(formats=writable())
 
     files = ("text/plain", _ZIP, "application/octet-stream")
-    answers = {**_refusals(422), 200: {"content": {media: {} for media in files}}}
+    answers = {**_refusals(415, 422), 200: {"content": {media: {} for media in files}}}
 
     @app.post("/export", response_class=Response, responses=answers)
     async def export_labels(body: schemas.ExportRequest) -> Response:

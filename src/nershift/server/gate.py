@@ -48,9 +48,8 @@ class Gate:
             await send(message)
 
         try:
-            headers = dict(scope["headers"])
-            self.guard.check(scope["path"], headers)
-            body = await self._body(headers, receive)
+            self.guard.check(scope["method"], scope["path"], scope["headers"])
+            body = await self._body(dict(scope["headers"]), receive)
             await self.app(scope, _replay(body, receive), sending)
         except Refusal as refusal:
             await refusal.response()(scope, receive, sending)

@@ -1,10 +1,10 @@
-"""Who may ask: a token where others can reach the server, known host names where they cannot."""
+"""Who may ask: a token where others can reach the server, known host names where they cannot, and no page of others."""
 
 from __future__ import annotations
 
 import ipaddress
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,6 +15,11 @@ PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
 )
+
+
+_SAFE = ("GET", "HEAD", "OPTIONS")
+_WITH_BODY = ("POST", "PUT", "PATCH")
+_ONCE = (b"host", b"origin", b"content-type", b"sec-fetch-site", b"authorization")
 
 
 @lru_cache(64)
@@ -48,19 +53,61 @@ class Guard:
     token: str | None = None
     hosts: frozenset[str] = frozenset()  # further host names, next to the loopback ones
 
-    def check(self, path: str, headers: Mapping[bytes, bytes]) -> None:
+    def check(self, method: str, path: str, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        """Raises a :class:`Refusal` before anything of the body is read."""
+        said: dict[bytes, str] = {}
+        for name, value in headers:
+            if name in _ONCE and name in said:
+                raise Refusal(400, "header", f"two headers are called {name.decode()}", "send one of them")
+            said[name] = value.decode("latin-1")
+        self._check_sender(path, said)
+        if method not in _SAFE:
+            _check_origin(said)
+        if (
+            method in _WITH_BODY
+            and said.get(b"content-type", "").partition(";")[0].strip().lower() != "application/json"
+        ):
+            raise Refusal(
+                415, "media_type", "the body is not announced as JSON", "send 'Content-Type: application/json'"
+            )
+
+    def _check_sender(self, path: str, said: Mapping[bytes, str]) -> None:
         if self.token is None:
-            host = _host_name(headers.get(b"host", b"").decode("latin-1"))
+            host = _host_name(said.get(b"host", ""))
             if not (is_loopback(host) or host in self.hosts):
                 message = "this server answers on this machine only"
                 raise Refusal(403, "host", message, "use http://127.0.0.1 and its port")
             return
         if path in OPEN or path.startswith("/static/"):
             return
-        scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
-        if scheme.lower() != b"bearer" or not secrets.compare_digest(token.strip(), self.token.encode()):
+        scheme, _, token = said.get(b"authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not secrets.compare_digest(
+            token.strip().encode("latin-1"), self.token.encode()
+        ):
             fix = "send 'Authorization: Bearer TOKEN' with the token that the server printed"
             raise Refusal(401, "token", "a token is needed", fix)
+
+
+def _check_origin(said: Mapping[bytes, str]) -> None:
+    """A browser says for whom it asks: only the server's own page may change anything.
+
+    Programs say neither. ``same-site`` is refused too: another port of this machine is of the same site.
+    """
+    site, origin = said.get(b"sec-fetch-site"), said.get(b"origin")
+    own = origin is None or _address(origin.partition("://")[2]) == _address(said.get(b"host", ""))
+    if site not in (None, "same-origin", "none") or not (own or site == "same-origin"):
+        fix = "ask from the server's own page; a proxy must pass on the Host header that it was sent"
+        raise Refusal(403, "origin", "this request comes from a page of another address", fix)
+
+
+def _address(host: str) -> str:
+    """Host and port as they are compared: the ports that a browser leaves out are left out.
+
+    Example:
+        >>> [_address(host) for host in ("Example.org:443", "127.0.0.1:8000")]
+        ['example.org', '127.0.0.1:8000']
+    """
+    return host.lower().removesuffix(":80").removesuffix(":443")
 
 
 def _host_name(header: str) -> str:
