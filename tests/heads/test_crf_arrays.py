@@ -8,16 +8,15 @@ import torch
 
 from nershift.data.labels import SCHEMES, LabelSpace, Scheme
 from nershift.heads.crf import arrays as crf_arrays
-from nershift.heads.crf import kernels as crf_spans
 from nershift.heads.crf.head import CRFHead
 from nershift.heads.crf.kernels import viterbi
 
 
-def _case(scheme: Scheme, scale: float = 2.0, seed: int = 0) -> tuple[CRFHead, torch.Tensor, torch.Tensor]:
+def _case(scheme: Scheme, seed: int = 0) -> tuple[CRFHead, torch.Tensor, torch.Tensor]:
     torch.manual_seed(seed)
     head = CRFHead(LabelSpace.of(["LOC", "PER"], scheme), 3)
     lengths = torch.tensor([7, 1, 4, 5])
-    emissions = torch.randn(4, 7, len(head.space)) * scale
+    emissions = torch.randn(4, 7, len(head.space)) * 2.0
     return head, emissions, torch.arange(7) < lengths[:, None]
 
 
@@ -43,24 +42,3 @@ def test_best_path_by_enumeration() -> None:
     best = max(itertools.product(range(len(head.space)), repeat=4), key=total)
     found = crf_arrays.viterbi(one, steps, starts, ends, np.ones((1, 4), bool))
     assert tuple(found[0].tolist()) == best
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("scale", [1.0, 60.0])  # the latter is beyond what probability space can hold
-def test_span_probabilities_are_those_of_torch(scheme: Scheme, scale: float) -> None:
-    head, emissions, mask = _case(scheme, scale)
-    chain = head.chain()
-    spans = [head.space.decode(row) for row in viterbi(emissions, *chain, mask)[0].tolist()]
-    assert sum(map(len, spans)) > 2
-    theirs = crf_spans.span_probabilities(emissions, *chain, mask, head.space, spans)
-    arrays = [x.detach().numpy() for x in chain]
-    ours = crf_arrays.span_probabilities(emissions.numpy(), *arrays, mask.numpy(), head.space, spans)
-    assert [len(row) for row in ours] == [len(row) for row in theirs]
-    for mine, other in zip(ours, theirs, strict=True):
-        assert mine == pytest.approx(other, abs=2e-4 if scale > 1 else 1e-5)
-    assert crf_arrays.span_probabilities(emissions.numpy(), *arrays, mask.numpy(), head.space, [[], [], [], []]) == [
-        [],
-        [],
-        [],
-        [],
-    ]

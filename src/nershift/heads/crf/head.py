@@ -16,9 +16,9 @@ from nershift.heads.crf.kernels import (
     log_partition_reference,
     negative_log_likelihood,
     score,
-    span_probabilities,
     viterbi,
 )
+from nershift.heads.crf.spans import span_probabilities
 from nershift.heads.tags import TagHead, legality, unpad
 
 IMPOSSIBLE = -1e9  # a finite stand-in for -inf, so that no difference of two such scores is NaN
@@ -97,5 +97,7 @@ class CRFHead(TagHead):
     def confidences(self, states: Tensor, mask: Tensor, spans: Sequence[Sequence[Span]]) -> list[list[float]]:
         """Exact probabilities of the spans under the CRF, whatever the rest of the sentence is."""
         emissions = widened(self.project(states)) / self.temperature
-        steps, starts, ends = (scores / self.temperature for scores in self.predicted_chain())
-        return span_probabilities(emissions, steps, starts, ends, mask, self.space, spans)
+        chain = (scores / self.temperature for scores in self.predicted_chain())
+        # In double precision on the CPU, wherever the model is.
+        steps, starts, ends, scores, here = (x.cpu().numpy() for x in (*chain, emissions, mask))
+        return span_probabilities(scores, steps, starts, ends, here, self.space, spans)

@@ -6,17 +6,15 @@ one forward-backward pass gives value and gradient together and autograd need no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from nershift.backend.device import GpuKernel
-from nershift.data.labels import LabelSpace
-from nershift.data.spans import Span
 from nershift.errors import SetupError
-from nershift.heads.crf.arrays import BLOCKED, Pass, first_prefixes, ruled_out, trace
+from nershift.heads.crf.arrays import Pass, trace
 
 # From the gradient for the value [B] to those for emissions, transitions, starts and ends.
 Pull = Callable[[Tensor], tuple[Tensor, ...]]
@@ -172,42 +170,3 @@ def viterbi(
         row.add_(step)
     paths, scores = trace(*(x.cpu().numpy() for x in (best, moves, ends.detach().float(), mask)))
     return torch.from_numpy(paths).to(mask.device), torch.from_numpy(scores).to(mask.device)
-
-
-@torch.no_grad()
-def span_probabilities(
-    emissions: Tensor,
-    transitions: Tensor,
-    starts: Tensor,
-    ends: Tensor,
-    mask: Tensor,
-    space: LabelSpace,
-    spans: Sequence[Sequence[Span]],
-) -> list[list[float]]:
-    """Exact probability of each span: that decoding would give it with these borders and this type.
-
-    It is the share of the partition function left when all tag sequences without the span are ruled out, so
-    one more run over a batch of as many sentences as there are spans answers for all of them.
-
-    Args:
-        emissions: [B, L, C].
-        transitions: [C, C], illegal steps at -1e9.
-        starts: [C].
-        ends: [C].
-        mask: bool, left aligned, [B, L].
-        space: the label space of the C tags.
-        spans: the spans asked about, for each sentence.
-    """
-    emissions, chain = emissions.detach().float(), (transitions, starts, ends)
-    asked = [(row, span) for row, mine in enumerate(spans) for span in mine]
-    shares = torch.zeros(len(asked), dtype=torch.float64)
-    if asked:
-        rows = torch.tensor([row for row, _ in asked], device=mask.device)
-        total = log_partition(emissions, *chain, mask).double()[rows]
-        for first in first_prefixes(space):
-            blocked = torch.from_numpy(ruled_out([span for _, span in asked], space, first, mask.shape[1]))
-            ruled = emissions[rows].masked_fill_(blocked.to(mask.device), BLOCKED)
-            left = log_partition(ruled, *chain, mask[rows]).double()
-            shares += (left - total).exp().cpu()
-    flat = iter(shares.clamp_(max=1.0).tolist())
-    return [[next(flat) for _ in mine] for mine in spans]

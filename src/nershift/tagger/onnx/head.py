@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from nershift.data.labels import LabelSpace, span_tags, split_tag
 from nershift.data.spans import Span
-from nershift.heads.crf.arrays import BLOCKED, span_probabilities, viterbi
+from nershift.heads.crf.arrays import viterbi
+from nershift.heads.crf.spans import span_probabilities
 
 Array = NDArray[Any]
+_BLOCKED = np.float32(-1e9)  # the score of what is ruled out
 
 
 class ArrayHead:
@@ -33,11 +35,10 @@ class ArrayHead:
         legal = (self.space.legal_steps, self.space.legal_starts, self.space.legal_ends)
         names, chained = ("transitions", "starts", "ends"), "transitions" in description
         scores = [np.array(description[name] if chained else 0, np.float32) for name in names]
-        blocked = np.float32(BLOCKED)
         steps, starts, ends = (
-            np.where(np.array(may), score, blocked) for may, score in zip(legal, scores, strict=True)
+            np.where(np.array(may), score, _BLOCKED) for may, score in zip(legal, scores, strict=True)
         )
-        self.chain = [np.where(self.hidden, blocked, steps), np.where(self.hidden, blocked, starts), ends]
+        self.chain = [np.where(self.hidden, _BLOCKED, steps), np.where(self.hidden, _BLOCKED, starts), ends]
 
     def tags(self, emissions: Array, mask: Array) -> Array:
         """The best legal tag of each token, [B, L]; 0 under padding."""
