@@ -1,4 +1,4 @@
-"""A tagger of a second's training, and a server around it in this process."""
+"""A tagger of a second's training, a server around it in this process, and the page in a browser."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from page_browser import TEXT, Pretended, chromium, watched
 
 from nershift.data.corpus import Corpus
 from nershift.run import pretrain, transfer
@@ -54,3 +55,37 @@ def client(small_model: Path, tmp_path: Path) -> Iterator[Any]:
     with TestClient(make_app(service), base_url="http://127.0.0.1") as made:
         made.service = service  # type: ignore[attr-defined]
         yield made
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def server() -> Pretended:
+    return Pretended()
+
+
+@pytest.fixture
+def visit(browser: Any, server: Pretended) -> Iterator[Callable[..., Any]]:
+    """``visit(text, **context settings)``: the page of the pretended server, with the text tagged."""
+    made: list[Any] = []
+
+    def open_page(text: str = TEXT, address: str = "", **settings: Any) -> Any:
+        context = browser.new_context(**settings)
+        server.serve(context)
+        page = watched(context.new_page())
+        made.append((context, page))
+        page.goto(f"http://127.0.0.1:9/{address}")
+        if text:
+            page.get_by_role("textbox", name="Paste text").fill(text)
+            page.keyboard.press("Control+Enter")
+            page.wait_for_selector("#sentences li")
+        return page
+
+    yield open_page
+    for context, page in made:
+        context.close()
+        assert page.failures == []

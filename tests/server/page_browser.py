@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page, Route
 
 STATIC = Path(__file__).resolve().parents[2] / "src" / "nershift" / "server" / "static"
+TEXT = "we gave velmorin to Ada today.\nnothing else was said.\nthen Bo left for Leeds by night train."
 _QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 _KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
@@ -51,11 +52,15 @@ def watched(page: Page) -> Page:
 class Pretended:
     """Answers every request of a browser context: a tagger for which each capitalised word is a 'name'.
 
-    From version v2 on, words in ``learned`` have the type they were given. ``refuse`` answers a path with a
+    From version v2 on, words in ``learned`` have the type they were given. ``phrases`` are found as one 'name' each;
+    ``scores`` of entities and ``doubts`` of sentences are looked up by a word. ``refuse`` answers a path with a
     failure instead; ``asked`` keeps what was sent.
     """
 
     learned: dict[str, str] = field(default_factory=dict)
+    phrases: tuple[str, ...] = ()
+    scores: dict[str, float] = field(default_factory=dict)
+    doubts: dict[str, float] = field(default_factory=dict)
     versions: list[str] = field(default_factory=lambda: ["v1"])
     current: str = "v1"
     refuse: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)
@@ -94,9 +99,6 @@ class Pretended:
                 "model": model,
                 "results": [self._tag(t, model) for t in body.get("texts", body.get("tokens"))],
             }
-        if path == "suggest":  # the longest first
-            sizes = [len(row) for row in body["tokens"]]
-            return {"order": sorted(range(len(sizes)), key=lambda i: -sizes[i]), "scores": sizes}
         if path == "adapt":
             self.learned |= {
                 s["tokens"][at]: e["label"]
@@ -150,15 +152,58 @@ class Pretended:
                 ranges.append([start, len(tokens)])
         else:
             tokens, ranges = [{"text": word} for word in given], [[0, len(given)]]
+        words = [token["text"] for token in tokens]
         known = {} if model == "v1" else self.learned
-        entities = [
-            {"token_start": i, "token_end": i + 1, "label": known.get(word, "name"), "text": word, "score": 0.93}
-            for i, word in enumerate(token["text"] for token in tokens)
-            if word in known or word[0].isupper()
-        ]
-        return {
-            "tokens": tokens,
-            "sentences": ranges,
-            "entities": entities,
-            "uncertainty": [0.5] * len(ranges),
-        }
+        entities, at = [], 0
+        while at < len(words):
+            phrase = next(
+                (p.split() for p in self.phrases if words[at : at + len(p.split())] == p.split()), words[at : at + 1]
+            )
+            if len(phrase) > 1 or phrase[0] in known or phrase[0][0].isupper():
+                entities.append(
+                    {
+                        "token_start": at,
+                        "token_end": at + len(phrase),
+                        "label": known.get(phrase[0], "name"),
+                        "text": " ".join(phrase),
+                        "score": self.scores.get(phrase[0], 0.93),
+                    }
+                )
+            at += len(phrase)
+        doubt = [max(self.doubts.get(word, 0.1) for word in words[a:b]) for a, b in ranges]
+        return {"tokens": tokens, "sentences": ranges, "entities": entities, "uncertainty": doubt}
+
+
+def word(page: Page, text: str) -> Any:
+    return page.get_by_role("option", name=text, exact=True)
+
+
+def step(page: Page, name: str) -> None:
+    """Go to one of the three steps."""
+    page.locator(f"#step-{name}").click()
+
+
+def entities(page: Page, row: int) -> list[str]:
+    """'Ada name' for each entity of a sentence, rows counted from 1."""
+    boxes = page.locator(f"#sentences li:nth-child({row}) .entity")
+    return boxes.evaluate_all(
+        "boxes => boxes.map((box) => [...box.childNodes].slice(0, -1).map((node) => node.textContent).join('')"
+        " + ' ' + box.lastChild.textContent)"
+    )
+
+
+def focused(page: Page) -> str:
+    """The text of what has the focus."""
+    return page.evaluate("document.activeElement.textContent")
+
+
+def tick(page: Page, row: int) -> Any:
+    """The box that says that a sentence is accepted."""
+    return page.locator(f"#sentences li:nth-child({row}) input")
+
+
+def stored(page: Page) -> dict[str, Any]:
+    """The labels that the browser keeps, by the words of their sentences; those taken back are left out."""
+    kept = page.evaluate("Object.entries(localStorage).filter(([name]) => name.startsWith('nershift/labels/'))")
+    records = [json.loads(value) for _, value in kept]
+    return {" ".join(r["tokens"]): r for r in records if not r.get("deleted")}

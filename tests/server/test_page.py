@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from page_browser import chromium, watched
+from page_browser import step, watched
 
 from nershift.data.builtin import builtin_corpus
 from nershift.data.corpus import Corpus
@@ -70,12 +70,6 @@ class Server:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
 def server(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     pytest.importorskip("fastapi")
     news = builtin_corpus("news")
@@ -99,7 +93,8 @@ def with_drugs(split: tuple[Sentence, ...], number: int) -> list[Sentence]:
 
 
 def tag(page: Page, sentences: list[Sentence]) -> None:
-    page.get_by_role("textbox", name="Text").fill("\n".join(" ".join(s.tokens) for s in sentences))
+    step(page, "text")
+    page.get_by_role("textbox", name="Paste text").fill("\n".join(" ".join(s.tokens) for s in sentences))
     page.get_by_role("button", name="Tag", exact=True).click()
     page.locator("#sentences > li").nth(len(sentences) - 1).wait_for()
     page.get_by_text(f"{len(sentences)} sentences,").wait_for()
@@ -121,37 +116,40 @@ def word(page: Page, row: int, at: int) -> Any:
 
 
 def correct(page: Page, row: int, sentence: Sentence) -> None:
-    """Make a sentence right with keys alone: remove what was predicted, then select words and press a digit."""
+    """Make a sentence right with keys alone: remove what was predicted, select words, press a digit; then accept."""
     while (entity := page.locator(f'#sentences > li[data-row="{row}"] .entity .word')).count():
         entity.first.focus()
         page.keyboard.press("Delete")
-    types = page.locator("#legend .chip").all_inner_texts()
     for span in sentence.spans:
         word(page, row, span.start).focus()
         for _ in range(span.end - span.start - 1):
             page.keyboard.press("Shift+ArrowRight")
-        page.keyboard.press(str(types.index(span.label) + 1))
+        page.keyboard.press(page.locator(f"#types [data-type={span.label}] kbd").inner_text())
+    page.keyboard.press("Space")
 
 
-def picture(page: Page, name: str, whole: bool = False) -> None:
+def served(page: Page, version: str) -> None:
+    """Wait for the predictions of a version."""
+    page.locator("#found", has_text=f"predicted by {version}").wait_for(state="attached")
+
+
+def picture(page: Page, name: str) -> None:
     """Keep what the page looks like, for the documentation, where NERSHIFT_PICTURES names a folder."""
     if folder := os.environ.get("NERSHIFT_PICTURES"):
-        page.screenshot(path=Path(folder) / f"page-{name}.png", full_page=whole)
+        page.screenshot(path=Path(folder) / f"page-{name}.png")
 
 
 def pictures(page: Page, unseen: list[Sentence]) -> None:
     """The adapted page by day, by night and on a telephone."""
-    page.get_by_role("textbox", name="Text").evaluate("box => box.scrollTo(0, 0)")
-    page.locator("#sentences .entity").first.hover()
-    picture(page, "adapted", whole=True)
+    picture(page, "adapted")
+    step(page, "correct")
     page.emulate_media(color_scheme="dark")
-    picture(page, "dark", whole=True)
+    word(page, 0, unseen[0].spans[0].start).click()
+    picture(page, "dark")
     page.emulate_media(color_scheme="light")
     page.set_viewport_size({"width": 360, "height": 740})
-    word(page, 0, unseen[0].spans[0].start).click()
     assert page.evaluate("document.documentElement.scrollWidth") == 360
     picture(page, "narrow")
-    page.keyboard.press("Escape")
     page.set_viewport_size({"width": 1200, "height": 900})
 
 
@@ -182,27 +180,28 @@ def test_a_new_type_from_a_dozen_corrections(browser: Browser, server: Server, t
     page.get_by_label("New type").fill(NEW)
     picture(page, "correct")
     page.get_by_role("button", name="Add").click()
+    assert not page.locator("#sentences li.accepted").count()
     assert (0, lessons[0].mention(first), NEW) in shown(page)
     for row, sentence in enumerate(lessons):
         correct(page, row, sentence)
-    assert page.locator("#labels-count").inner_text() == "12 checked sentences"
+    step(page, "adapt")
+    assert page.locator("#labels-count").inner_text() == "12 accepted sentences"
     assert export(page, "conll", tmp_path) == lessons
     assert [(s.tokens, s.spans) for s in export(page, "jsonl", tmp_path)] == [(s.tokens, s.spans) for s in lessons]
 
     tag(page, unseen)
-    page.get_by_role("button", name="Next to correct").click()
-    page.locator("#sentences > li.next").wait_for()
-    page.get_by_role("button", name="Adapt").click()
-    page.get_by_text("predicted by v2").wait_for(timeout=180_000)
+    step(page, "adapt")
+    page.get_by_role("button", name="Adapt", exact=True).click()
+    page.locator("#compare .come").first.wait_for(timeout=180_000)
     after = shown(page)
     learned = [(row, words) for row, words, label in after if label == NEW]
     right = {(row, s.mention(span)) for row, s in enumerate(unseen) for span in s.spans if span.label == NEW}
     assert right & set(learned)
-    page.locator("#compare .come").first.wait_for()
     page.get_by_text("On your labels, cross-validated: F1").wait_for(timeout=180_000)
     page.locator("#job").wait_for(state="hidden")
     pictures(page, unseen)
 
+    step(page, "adapt")
     with page.expect_download() as download:
         page.get_by_role("button", name="Download version v2").click()
     zipfile.ZipFile(download.value.path()).extractall(tmp_path / "taken")
@@ -211,20 +210,21 @@ def test_a_new_type_from_a_dozen_corrections(browser: Browser, server: Server, t
     assert [(row, s.mention(x), x.label) for row, s in enumerate(home) for x in s.spans] == after
 
     page.reload()
-    page.get_by_text("predicted by v2").wait_for()
-    assert page.locator("#labels-count").inner_text() == "12 checked sentences"
+    served(page, "v2")
+    assert page.locator("#labels-count").inner_text() == "12 accepted sentences"
     page.get_by_role("button", name="Use version v1").click()
-    page.get_by_text("predicted by v1").wait_for()
+    served(page, "v1")
     assert shown(page) == before
     page.get_by_role("button", name="Use version v2").click()
-    page.get_by_text("predicted by v2").wait_for()
+    served(page, "v2")
 
     server.stop()
+    step(page, "text")
     page.get_by_role("button", name="Tag", exact=True).click()
     page.get_by_role("alert").get_by_text("The server does not answer.").wait_for()
     server.start()
     page.reload()
-    page.get_by_text("predicted by v2").wait_for()
+    served(page, "v2")
     assert shown(page) == after
     assert page.get_by_role("alert").inner_text() == ""
     assert page.failures == []

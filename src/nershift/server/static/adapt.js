@@ -10,8 +10,8 @@ const pause = (time) => new Promise((wake) => setTimeout(wake, time));
 
 export class Adaptation {
   /** `onVersion(name, before)` is called once the new version serves, `onEnd()` when the job is over. */
-  constructor(labels, versions, { onVersion, onEnd }) {
-    Object.assign(this, { labels, versions, onVersion, onEnd, following: null });
+  constructor({ labels, versions, state, onVersion, onEnd }) {
+    Object.assign(this, { labels, versions, state, onVersion, onEnd, following: null });
     byId("adapt-form").addEventListener("submit", (event) => {
       event.preventDefault();
       if (byId("adapt").ariaDisabled !== "true") attempt(() => this.start(), byId("adapt"));
@@ -21,10 +21,10 @@ export class Adaptation {
 
   render() {
     const given = this.labels.given();
-    byId("adapt").ariaDisabled = String(given.length === 0 || this.labels.job !== null);
+    byId("adapt").ariaDisabled = String(given.length === 0 || this.state.job !== null);
     byId("adapt-hint").textContent =
-      given.length > 0 ? `from ${count(given.length, "sentence")}` : "mark a sentence as checked first";
-    byId("job").hidden = this.labels.job === null;
+      given.length > 0 ? `from ${count(given.length, "sentence")}` : "accept a sentence first";
+    byId("job").hidden = this.state.job === null;
     this.follow();
   }
 
@@ -34,17 +34,17 @@ export class Adaptation {
     const answer = await api.adapt(this.labels.given(), byId("adapt-note").value.trim(), byId("adapt-validate").checked);
     byId("job-message").textContent = "Waiting";
     byId("job-progress").value = 0;
-    this.labels.remember({ job: { name: answer.job, before, served: false } });
+    this.state.remember({ job: { name: answer.job, before, served: false } });
   }
 
   cancel() {
-    return api.cancelJob(this.labels.job.name);
+    return api.cancelJob(this.state.job.name);
   }
 
   /** Ask after the job until it is over; picks up after a reload, and only once at a time. */
   async follow() {
-    if (this.following || !this.labels.job) return;
-    this.following = this.labels.job.name;
+    if (this.following || !this.state.job) return;
+    this.following = this.state.job.name;
     try {
       let state = await api.job(this.following);
       while (!(await this.report(state))) {
@@ -65,8 +65,8 @@ export class Adaptation {
 
   /** The server, restarted meanwhile, no longer knows of the job. */
   lose() {
-    const served = this.labels.job?.served;
-    this.labels.remember({ job: null });
+    const served = this.state.job?.served;
+    this.state.remember({ job: null });
     if (served) byId("job-result").textContent = "The server was restarted before F1 was estimated.";
     else showError({ message: "The server was restarted before the adaptation was over.", fix: "Press Adapt again." });
   }
@@ -74,17 +74,17 @@ export class Adaptation {
   /** Show how a job stands; true when there is no more to come. */
   async report({ state, progress, message, version, f1 }) {
     const over = OVER.includes(state);
-    const job = this.labels.job;
+    const job = this.state.job;
     if (!job) return this.onEnd().then(() => true); // another tab has seen the end of it
     byId("job-progress").value = progress;
     byId("job-message").textContent = message || state;
     if (version && !job.served) {
-      this.labels.remember({ job: { ...job, served: true }, compared: { before: job.before, after: version } });
+      this.state.remember({ job: { ...job, served: true }, compared: { before: job.before, after: version } });
       await this.onVersion(version);
     }
     if (version) byId("job-result").textContent = this.outcome(version, f1, over);
     if (!over) return false;
-    this.labels.remember({ job: null });
+    this.state.remember({ job: null });
     if (state === "failed") showError({ message: message || "The adaptation failed.", fix: "The version before it still serves." });
     if (!version) byId("job-result").textContent = state === "cancelled" ? "Cancelled; nothing has changed." : "";
     await this.onEnd();

@@ -1,7 +1,6 @@
 // The server's routes as functions. Every failure is an ApiError with the server's own message and fix.
 
 const TOKEN = "nershift-token";
-const MOST_ROWS = 256; // sentences of a request that are words already
 
 export class ApiError extends Error {
   constructor(status, code, message, fix = "") {
@@ -50,28 +49,20 @@ export const models = () => json("GET", "models");
 export const formats = async () => (await json("GET", "formats")).formats;
 export const chooseModel = (name) => json("POST", "models/current", { name });
 export const tagText = (text, model) => json("POST", "tag", { texts: [text], model });
+export const tagWords = (rows, model) => json("POST", "tag", { tokens: rows, model });
 export const adapt = (sentences, note, crossValidate) =>
-  json("POST", "adapt", { sentences, note, cross_validate: crossValidate });
+  json("POST", "adapt", { sentences: sentences.map(labelled), note, cross_validate: crossValidate });
 export const job = (name) => json("GET", `jobs/${encodeURIComponent(name)}`);
 export const cancelJob = (name) => send("DELETE", `jobs/${encodeURIComponent(name)}`);
 
-/** Tag sentences given as words, however many. */
-export async function tagWords(rows) {
-  const parts = [];
-  for (let at = 0; at < rows.length; at += MOST_ROWS)
-    parts.push(await json("POST", "tag", { tokens: rows.slice(at, at + MOST_ROWS) }));
-  return { model: parts[0].model, results: parts.flatMap((part) => part.results) };
-}
-
-/** The sentences to correct next, most useful first. Of very many, the least certain are put in order. */
-export async function suggest(sentences) {
-  const unsure = [...sentences].sort((a, b) => b.uncertainty - a.uncertainty).slice(0, MOST_ROWS);
-  const { order } = await json("POST", "suggest", { tokens: unsure.map((sentence) => sentence.tokens) });
-  return order.map((i) => unsure[i]);
-}
+/** An accepted sentence as the server takes it. */
+const labelled = ({ tokens, entities }) => ({
+  tokens,
+  entities: entities.map(({ start, end, label }) => ({ token_start: start, token_end: end, label })),
+});
 
 export async function exportLabels(sentences, format) {
-  await save(await send("POST", "export", { sentences, format }), `labels.${format}`);
+  await save(await send("POST", "export", { sentences: sentences.map(labelled), format }), `labels.${format}`);
 }
 
 export async function downloadTagger(name) {

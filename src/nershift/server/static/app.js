@@ -1,105 +1,142 @@
-// The page: paste text, see entities, correct them, adapt the tagger, look at what changed.
+// The page: get text, see entities, correct them, adapt the tagger, look at what changed.
 
 import { Adaptation } from "./adapt.js";
 import * as api from "./api.js";
 import { Compare } from "./compare.js";
-import { attempt, byId, count, fillSelect, make, showError } from "./dom.js";
+import { Corrections } from "./correct.js";
+import { attempt, byId, count, fillSelect, showError } from "./dom.js";
+import { Guidelines } from "./guidelines.js";
+import { History } from "./history.js";
+import { Keys } from "./keys.js";
 import { Labels } from "./labels.js";
-import { Menu } from "./menu.js";
-import { cut } from "./spans.js";
+import { migrate } from "./migrate.js";
+import { Panel } from "./panel.js";
+import { Pointer } from "./pointer.js";
+import { Predictions } from "./predictions.js";
+import { Queue } from "./queue.js";
+import { Rows } from "./rows.js";
+import { sentenceOf } from "./spans.js";
+import { ME, PageState } from "./state.js";
+import { Steps } from "./steps.js";
+import { BrowserStore } from "./store.js";
+import { Summary } from "./summary.js";
+import { Types } from "./types.js";
 import { Versions } from "./versions.js";
-import { Words } from "./words.js";
 
 api.takeToken();
-const labels = new Labels();
+const store = new BrowserStore(showError);
+migrate(store, ME);
+const state = new PageState(store);
+const labels = new Labels(store, state.annotator);
+const types = new Types(store);
+const history = new History(labels, types);
+const predictions = new Predictions();
+const queue = new Queue(labels, predictions, state);
+const rows = new Rows(byId("sentences"), queue, { labels, types, onMove: () => panel?.drawSubject() });
+const corrections = new Corrections({ labels, types, history, queue, rows, tell });
 const versions = new Versions(onVersions);
-const menu = new Menu(menuTypes, (type) => labels.colour(type));
-const words = new Words(byId("sentences"), labels, { menu, types: menuTypes, guard, onNext: suggestNext });
-const compare = new Compare(labels, () => (reviewing ? "" : labels.text));
-const adaptation = new Adaptation(labels, versions, {
-  onVersion: () => versions.refresh(),
-  onEnd: () => versions.refresh(),
-});
-let reviewing = false; // the labelled sentences are shown in place of those of the text
+const steps = new Steps(state, onStep);
+const summary = new Summary({ labels, types, queue, history, steps, versions });
+const guidelines = new Guidelines({ types, history, used, onClose: () => rows.refocus() });
+const panel = new Panel({ rows, types, corrections, counts: () => summary.counts(), edit: (type) => guidelines.open(type) });
+new Keys({ rows, queue, corrections, types, enterPanel: () => panel.enter() });
+new Pointer({ rows, queue, corrections });
+const compare = new Compare({ labels, types, queue, predictions, state });
+const adaptation = new Adaptation({ labels, versions, state, onVersion: () => versions.refresh(), onEnd: () => versions.refresh() });
 let turn = 0; // answers to anything but the latest question are dropped
+let drawing = false;
 
-/** Types that words can get: those of the version in use and those the user has named. */
-function menuTypes() {
-  const offered = new Set([...versions.types, ...labels.types()]);
-  return labels.order.filter((type) => offered.has(type));
+function tell(text) {
+  byId("status").textContent = text;
 }
 
-function guard(action) {
-  try {
-    action();
-  } catch (error) {
-    showError(error);
-  }
+/** Does a tagger or a label have the type? */
+function used(type) {
+  return versions.allTypes.includes(type) || labels.types().has(type);
 }
 
-/** Tag what is shown with the version in use. */
-async function tag() {
+/** Draw all that depends on labels and types, once for all the changes of a moment. */
+function drawSoon() {
+  if (drawing) return;
+  drawing = true;
+  queueMicrotask(() => {
+    drawing = false;
+    summary.draw();
+    panel.drawTypes();
+    adaptation.render();
+  });
+}
+
+// --- the sentences
+
+/** Get the sentences of the chosen source, and what the version in use predicts. */
+async function load() {
   const mine = ++turn;
-  const entries = [...labels.entries.values()];
-  const empty = reviewing ? entries.length === 0 : labels.text.trim() === "";
-  const ask = () => (reviewing ? api.tagWords(entries.map((entry) => entry.tokens)) : api.tagText(labels.text));
-  const answer = empty ? { results: [] } : await ask();
+  tell("");
+  queue.version = versions.current;
+  const text = state.source === "text";
+  const sentences = text
+    ? await predictions.read(state.text, queue.version)
+    : labels.entries().map(([, { tokens, gaps }]) => sentenceOf(tokens, gaps));
   if (mine !== turn) return;
-  const sentences = answer.results.flatMap((result, i) =>
-    reviewing ? cut(result, null).map((made) => ({ ...made, gaps: entries[i].gaps })) : cut(result, labels.text),
-  );
-  words.show(sentences);
-  const found = sentences.reduce((sum, sentence) => sum + sentence.predicted.length, 0);
-  const predicted = `${count(found, "entity", "entities")} predicted by ${answer.model}`;
-  byId("status").textContent = empty ? "" : `${count(sentences.length, "sentence")}, ${predicted}`;
+  queue.take(sentences);
+  rows.show();
+  drawSoon();
+  await fill(mine);
 }
+
+/** Tag what has no prediction yet by the version in use; then the order is known. */
+async function fill(mine = ++turn) {
+  queue.version = versions.current;
+  const onPart = (part) => mine === turn && rows.refresh(part.map((sentence) => sentence.key));
+  await predictions.fill(queue.version, queue.sentences, onPart);
+  if (mine !== turn) return;
+  if (state.order === "unsure" || state.type) arrange();
+  else rows.refreshAll();
+  drawSoon();
+}
+
+/** Order and filter anew, and stay at the same sentence where it is still shown. */
+function arrange() {
+  const [key, entered] = [queue.view[rows.at?.row]?.key, rows.entered && byId("sentences").contains(document.activeElement)];
+  queue.arrange();
+  rows.show();
+  const [row] = queue.rows.get(key) ?? [];
+  if (entered && row !== undefined) rows.focus(row, 0);
+  drawSoon();
+}
+
+async function open(source) {
+  state.remember({ source });
+  await load();
+  steps.show("correct");
+  if (queue.view.length > 0) rows.focus(0, 0);
+}
+
+// --- versions
 
 async function onVersions(changed) {
-  labels.arrange(versions.allTypes);
+  types.see(versions.allTypes);
   compare.offer(versions.names);
-  renderLabels();
+  drawSoon();
   if (!changed) return;
-  await tag();
-  await compare.refresh();
+  if (queue.sentences.length === 0) await load();
+  else await fill();
+  if (steps.current === "adapt") await compare.refresh();
 }
 
-function renderLabels() {
-  const given = labels.given();
-  const empty = given.filter((sentence) => sentence.entities.length === 0).length;
-  byId("labels-count").textContent =
-    count(given.length, "checked sentence") + (empty ? `, ${empty} of them without entities` : "");
-  const chip = (type) => make("span", { class: `chip ${labels.colour(type)}` }, type);
-  byId("labels-types").replaceChildren(
-    ...[...labels.counts()].map(([type, number]) => make("li", {}, chip(type), ` ${number}`)),
-  );
-  byId("legend").replaceChildren(
-    ...menuTypes().map((type, i) => make("li", {}, i < 9 ? make("kbd", {}, String(i + 1)) : null, chip(type))),
-  );
-  byId("review").disabled = !reviewing && labels.entries.size === 0;
-  byId("review").textContent = reviewing ? "Show the text" : "Show labelled sentences";
-  byId("export-form").querySelector("button").disabled = given.length === 0;
-  byId("forget").hidden = labels.entries.size === 0;
-  adaptation.render();
+function onStep(step) {
+  if (step === "adapt") attempt(() => compare.refresh());
 }
 
-/** Ask which sentences without labels the tagger is least sure of, and go to the first. */
-function suggestNext() {
-  return attempt(async () => {
-    const open = words.sentences.filter((sentence) => !labels.isChecked(sentence));
-    if (open.length === 0) byId("status").textContent = "every sentence here is checked";
-    const order = open.length > 0 ? await api.suggest(open) : [];
-    words.suggest(order.map((sentence) => words.sentences.indexOf(sentence)));
-  }, byId("next"));
-}
+// --- what the controls do
 
 byId("tag-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  reviewing = false;
   attempt(async () => {
-    labels.remember({ text: byId("text").value });
-    await tag();
+    state.remember({ text: byId("text").value });
     await versions.refresh(); // another page may have adapted meanwhile
-    await compare.refresh();
+    await open("text");
   }, event.submitter);
 });
 
@@ -107,16 +144,20 @@ byId("text").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("tag-form").requestSubmit();
 });
 
-byId("review").addEventListener("click", () => {
-  reviewing = !reviewing;
-  renderLabels();
-  attempt(async () => {
-    await tag();
-    await compare.refresh();
-  });
-});
+byId("review").addEventListener("click", (event) => attempt(() => open("labelled"), event.target));
 
-byId("next").addEventListener("click", suggestNext);
+byId("accept").addEventListener("click", () => corrections.acceptAndGoOn());
+byId("skip").addEventListener("click", () => corrections.goOn());
+byId("undo").addEventListener("click", () => corrections.undo());
+byId("redo").addEventListener("click", () => corrections.redo());
+
+for (const choice of ["order", "show", "type"]) {
+  byId(choice).value = state[choice];
+  byId(choice).addEventListener("change", (event) => {
+    state.remember({ [choice]: event.target.value });
+    arrange();
+  });
+}
 
 byId("export-form").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -124,27 +165,32 @@ byId("export-form").addEventListener("submit", (event) => {
 });
 
 byId("forget").addEventListener("click", () => {
-  byId("confirm-text").textContent = `Delete the labels of ${count(labels.entries.size, "sentence")}?`;
+  byId("confirm-text").textContent = `Delete the labels of ${count(labels.entries().length, "sentence")}?`;
   byId("confirm").returnValue = "no";
   byId("confirm").showModal();
 });
 
 byId("confirm").addEventListener("close", () => {
-  if (byId("confirm").returnValue !== "yes") return;
-  guard(() => labels.forget());
-  words.renderAll();
+  if (byId("confirm").returnValue === "yes") corrections.forget();
 });
 
-labels.addEventListener("change", () => {
-  labels.arrange(versions.allTypes);
-  renderLabels();
-  compare.render();
+labels.addEventListener("change", ({ detail: keys }) => {
+  types.see(labels.types(keys));
+  rows.refresh(keys);
+  drawSoon();
 });
-addEventListener("storage", () => words.renderAll()); // another tab has changed the labels
+types.addEventListener("change", drawSoon);
+history.addEventListener("change", drawSoon);
+state.addEventListener("change", drawSoon);
 
-byId("text").value = labels.text;
-renderLabels();
-await attempt(async () => {
+byId("text").value = state.text;
+byId("choices").open = !matchMedia("(max-width: 40rem)").matches;
+types.see(labels.types());
+steps.show(state.step);
+drawSoon();
+try {
   await versions.refresh();
   fillSelect(byId("export-format"), await api.formats());
-});
+} catch (error) {
+  showError(error);
+}

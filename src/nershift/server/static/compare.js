@@ -1,14 +1,12 @@
-// Two versions on the same text, side by side, with what differs marked.
+// Two versions on the same sentences, side by side, with what differs marked.
 
-import * as api from "./api.js";
 import { attempt, byId, count, fillSelect, make } from "./dom.js";
 import { paint } from "./paint.js";
-import { cut, missingFrom } from "./spans.js";
+import { missingFrom } from "./spans.js";
 
 export class Compare {
-  /** `text()` is what both versions read. */
-  constructor(labels, text) {
-    Object.assign(this, { labels, text, pairs: [] });
+  constructor({ labels, types, queue, predictions, state }) {
+    Object.assign(this, { labels, types, queue, predictions, state, names: [], pairs: [] });
     this.turn = 0; // answers to anything but the latest question are dropped
     for (const id of ["compare-before", "compare-after"]) byId(id).addEventListener("change", () => this.choose());
     byId("compare-all").addEventListener("change", () => this.render());
@@ -17,31 +15,29 @@ export class Compare {
   /** Offer the versions there are; with one alone there is nothing to compare. */
   offer(names) {
     this.names = names;
-    const { before, after } = this.labels.compared ?? {};
+    const { before, after } = this.state.compared ?? {};
     fillSelect(byId("compare-before"), names, names.includes(before) ? before : names.at(-2));
     fillSelect(byId("compare-after"), names, names.includes(after) ? after : names.at(-1));
   }
 
   choose() {
     attempt(async () => {
-      this.labels.remember({ compared: { before: byId("compare-before").value, after: byId("compare-after").value } });
+      this.state.remember({ compared: { before: byId("compare-before").value, after: byId("compare-after").value } });
       await this.refresh();
     });
   }
 
-  /** Tag the text with both versions and show the outcome. */
+  /** Tag the sentences with both versions, as far as they are not yet, and show the outcome. */
   async refresh() {
-    const text = this.text();
-    const section = byId("compare");
-    section.hidden = !text || this.names.length < 2;
-    if (section.hidden) return;
+    const { sentences } = this.queue;
+    byId("compare").hidden = sentences.length === 0 || this.names.length < 2;
+    if (byId("compare").hidden) return;
     const turn = ++this.turn;
-    const models = [byId("compare-before").value, byId("compare-after").value];
-    const answers = await Promise.all(models.map((model) => api.tagText(text, model)));
+    const versions = [byId("compare-before").value, byId("compare-after").value];
+    for (const version of versions) await this.predictions.fill(version, sentences);
     if (turn !== this.turn) return;
-    const [before, after] = answers.map((answer) => cut(answer.results[0], text));
-    this.pairs = before.map((sentence, i) => {
-      const [old, now] = [sentence.predicted, after[i].predicted];
+    this.pairs = sentences.map((sentence) => {
+      const [old, now] = versions.map((version) => this.predictions.of(version, sentence.key)?.entities ?? []);
       return { sentence, old, now, gone: missingFrom(now, old), come: missingFrom(old, now) };
     });
     this.render();
@@ -58,16 +54,19 @@ export class Compare {
   }
 
   row({ sentence, old, now, gone, come }) {
-    const side = (name, entities, differing, sign) => {
-      const mark = (entity) => (differing.includes(entity) ? `${sign} ` : "");
-      const colour = (type) => this.labels.colour(type);
-      const word = (at) => sentence.tokens[at];
-      const nodes = paint(sentence, entities, { word, colour, mark });
-      for (const [i, box] of nodes.filter((node) => node instanceof Element).entries())
-        box.classList.toggle(sign === "+" ? "come" : "gone", differing.includes(entities[i]));
-      return make("div", { class: "words", dir: "auto", role: "group", "aria-label": name }, ...nodes);
-    };
-    const seen = this.labels.isChecked(sentence) ? make("p", { class: "hint" }, "among your labels") : null;
-    return make("li", { class: "pair" }, side("before", old, gone, "−"), side("after", now, come, "+"), seen);
+    const colour = (type) => this.types.colour(type);
+    const seen = this.labels.isAccepted(sentence) ? make("p", { class: "hint" }, "among your labels") : null;
+    const before = sideOf("before", sentence, old, gone, "−", colour);
+    const after = sideOf("after", sentence, now, come, "+", colour);
+    return make("li", { class: "pair" }, before, after, seen);
   }
+}
+
+/** One side of a pair: a sentence in which the entities that the other side has not are marked. */
+export function sideOf(name, sentence, entities, differing, sign, colour) {
+  const mark = (entity) => (differing.includes(entity) ? `${sign} ` : "");
+  const nodes = paint(sentence, entities, { word: (at) => sentence.tokens[at], colour, mark });
+  for (const [i, box] of nodes.filter((node) => node instanceof Element).entries())
+    box.classList.toggle(sign === "+" ? "come" : "gone", differing.includes(entities[i]));
+  return make("div", { class: "words", dir: "auto", role: "group", "aria-label": name }, ...nodes);
 }

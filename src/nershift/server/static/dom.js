@@ -17,9 +17,14 @@ export function make(tag, properties = {}, ...children) {
 }
 
 /** Fill a select, keeping its choice where that is still offered. */
-export function fillSelect(select, names, chosen = select.value) {
-  select.replaceChildren(...names.map((name) => make("option", { value: name }, name)));
-  if (names.includes(chosen)) select.value = chosen;
+export const fillSelect = (select, names, chosen) => fillOptions(select, names.map((name) => [name, name]), chosen);
+
+/** The same with [value, text] for each option. An open list is left alone while nothing has changed. */
+export function fillOptions(select, options, chosen = select.value) {
+  const there = [...select.options].map((option) => [option.value, option.text]);
+  if (JSON.stringify(there) !== JSON.stringify(options))
+    select.replaceChildren(...options.map(([value, text]) => make("option", { value }, text)));
+  if (options.some(([value]) => value === chosen)) select.value = chosen;
 }
 
 export const percent = (share) => `${Math.round(100 * share)} %`;

@@ -1,0 +1,66 @@
+// How the work stands: progress, steps, counts of labels, and what can be undone.
+
+import { byId, count, fillOptions, make } from "./dom.js";
+
+export class Summary {
+  constructor({ labels, types, queue, history, steps, versions }) {
+    Object.assign(this, { labels, types, queue, history, steps, versions, numbers: new Map() });
+  }
+
+  /** How often each type is among the accepted labels. */
+  counts() {
+    return this.numbers;
+  }
+
+  draw() {
+    const given = this.labels.given();
+    this.numbers = new Map();
+    for (const { entities } of given)
+      for (const { label } of entities) this.numbers.set(label, (this.numbers.get(label) ?? 0) + 1);
+    this.drawProgress();
+    this.drawLabels(given);
+    this.drawHistory();
+    fillOptions(byId("type"), [["", "any"], ...this.types.offered().map((type) => [type, type])]);
+    byId("type").value = this.queue.state.type;
+  }
+
+  drawProgress() {
+    const [accepted, total] = [this.queue.accepted(), this.queue.sentences.length];
+    byId("progress").max = Math.max(total, 1);
+    byId("progress").value = accepted;
+    byId("progress-text").textContent = total ? `${accepted} of ${total} accepted` : "";
+    this.steps.tell("text", total ? count(total, "sentence") : "");
+    this.steps.tell("correct", total ? `${accepted} of ${total}` : "");
+    this.steps.tell("adapt", this.versions.current);
+    const found = this.queue.sentences.reduce((sum, sentence) => sum + (this.queue.prediction(sentence)?.entities.length ?? 0), 0);
+    const shown = this.queue.view.length < total ? `${this.queue.view.length} shown of ` : "";
+    const predicted = `${count(found, "entity", "entities")} predicted by ${this.queue.version}`;
+    byId("found").textContent = total ? `${shown}${count(total, "sentence")}, ${predicted}` : "";
+    byId("no-sentences").hidden = this.queue.view.length > 0;
+    byId("no-sentences").textContent = total
+      ? "No sentence fits what is to be shown."
+      : "No text yet: paste some in step 1. Then correct what was found, or name a new type.";
+    for (const id of ["accept", "skip"]) byId(id).disabled = this.queue.view.length === 0;
+  }
+
+  drawLabels(given) {
+    const empty = given.filter((sentence) => sentence.entities.length === 0).length;
+    byId("labels-count").textContent =
+      count(given.length, "accepted sentence") + (empty ? `, ${empty} of them without entities` : "");
+    const chip = (type) => make("span", { class: `chip ${this.types.colour(type)}` }, type);
+    const known = this.types.offered().filter((type) => this.numbers.has(type));
+    byId("labels-types").replaceChildren(...known.map((type) => make("li", {}, chip(type), ` ${this.numbers.get(type)}`)));
+    const none = this.labels.entries().length === 0;
+    byId("review").disabled = none;
+    byId("forget").hidden = none;
+    byId("export-form").querySelector("button").disabled = given.length === 0;
+  }
+
+  drawHistory() {
+    for (const [id, name, steps] of [["undo", "Undo", this.history.done], ["redo", "Redo", this.history.undone]]) {
+      byId(id).disabled = steps.length === 0;
+      byId(id).ariaLabel = steps.length > 0 ? `${name}: ${steps.at(-1).what}` : name;
+      byId(id).title = byId(id).ariaLabel;
+    }
+  }
+}

@@ -1,0 +1,125 @@
+"""Many sentences on the page: order, filters, progress, and how little is done for each key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from page_browser import Pretended, focused, word
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+Open = Callable[..., "Page"]
+MANY = "\n".join(f"sentence {i} is about Ada{i} and the weather of day {i}" for i in range(120))
+
+
+def numbers(page: Page) -> list[str]:
+    return page.locator("#sentences .number").all_inner_texts()
+
+
+def test_the_least_certain_come_first_on_request(visit: Open, server: Pretended) -> None:
+    server.doubts = {"nothing": 0.9, "Bo": 0.5}
+    page = visit()
+    assert numbers(page) == ["1", "2", "3"]
+    page.get_by_label("Order").select_option("least certain first")
+    assert numbers(page) == ["2", "3", "1"]
+    word(page, "nothing").click()
+    page.keyboard.press("Space")
+    assert focused(page) == "then"
+    assert numbers(page) == ["2", "3", "1"]  # nothing moves under one's hands
+    page.reload()
+    page.locator("#sentences li:nth-child(3)").wait_for()
+    assert numbers(page) == ["2", "3", "1"]
+    page.get_by_label("Order").select_option("as given")
+    assert numbers(page) == ["1", "2", "3"]
+
+
+def test_what_is_shown_can_be_filtered(visit: Open) -> None:
+    page = visit()
+    word(page, "velmorin").click()
+    page.get_by_label("New type").fill("drug")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Space")
+    page.get_by_label("With type").select_option("name")
+    assert numbers(page) == ["1", "3"]
+    assert "2 shown of 3 sentences" in page.locator("#found").inner_text()
+    page.get_by_label("With type").select_option("drug")
+    assert numbers(page) == ["1"]
+    page.get_by_label("Show").select_option("not accepted")
+    assert page.locator("#no-sentences").inner_text() == "No sentence fits what is to be shown."
+    page.get_by_label("With type").select_option("any")
+    assert numbers(page) == ["2", "3"]
+    word(page, "nothing").click()
+    page.keyboard.press("Space")
+    assert numbers(page) == ["2", "3"]  # it stays in sight until asked for again
+    page.get_by_label("Show").select_option("accepted")
+    assert numbers(page) == ["1", "2"]
+
+
+def test_progress_is_shown_in_every_step(visit: Open) -> None:
+    page = visit()
+    page.keyboard.press("Space")
+    assert page.locator("#progress").evaluate("bar => bar.value / bar.max") == 1 / 3
+    page.locator("#step-adapt").click()
+    assert page.locator(".steps").inner_text().split("\n") == [
+        "1",
+        "Get text",
+        "3 sentences",
+        "2",
+        "Correct",
+        "1 of 3",
+        "3",
+        "Adapt",
+        "v1",
+    ]
+    assert page.locator('[aria-current="step"]').inner_text().startswith("3")
+
+
+def test_text_goes_to_the_server_in_parts(visit: Open, server: Pretended) -> None:
+    page = visit("\n".join(f"line {i} " + "word " * 100 for i in range(100)))
+    page.locator("#sentences li:nth-child(100)").wait_for()
+    sizes = [len(body["texts"][0]) for body in server.sent("tag")]
+    assert len(sizes) == 3
+    assert max(sizes) <= 20_000
+    server.versions, server.current = ["v1", "v2"], "v2"
+    page.reload()
+    page.get_by_text("100 sentences, 0 entities predicted by v2").wait_for()
+
+
+def test_far_sentences_are_text_until_they_come_near(visit: Open) -> None:
+    page = visit(MANY)
+    drawn = page.locator("#sentences li:has(.word)")
+    assert 20 <= drawn.count() < 60
+    assert page.locator("#sentences li:nth-child(120)").inner_text() == MANY.split("\n")[-1]
+    page.locator("#sentences li:nth-child(120)").scroll_into_view_if_needed()
+    page.locator("#sentences li:nth-child(120) .word").first.wait_for()
+    assert drawn.count() < 120
+
+
+def test_one_key_a_sentence_where_the_prediction_is_right(visit: Open) -> None:
+    """And each key draws no more than the sentence itself and the next, however many there are."""
+    page = visit(MANY)
+    page.evaluate(
+        """() => { window.most = 0; new MutationObserver((all) => {
+          const rows = all.map((one) => one.target.closest?.("#sentences > li")).filter(Boolean);
+          window.most = Math.max(window.most, new Set(rows).size);
+        }).observe(document.querySelector("#sentences"), { subtree: true, childList: true, attributes: true }); }"""
+    )
+    for _ in range(30):
+        page.keyboard.press("Space")
+    assert page.locator("#progress-text").inner_text() == "30 of 120 accepted"
+    assert focused(page) == "sentence"
+    assert page.evaluate("Number(document.activeElement.closest('li').dataset.row)") == 30
+    drawn_ahead = page.locator("#sentences li:has(.word)").count()
+    assert page.evaluate("window.most") <= 2 + drawn_ahead // 10  # near ones may come in a handful at a time
+
+
+def test_the_sentence_one_is_at_stays_in_sight(visit: Open) -> None:
+    page = visit(MANY)
+    for _ in range(25):
+        page.keyboard.press("Space")
+        inside = """() => { const box = document.querySelector(".scroll").getBoundingClientRect(),
+          row = document.activeElement.closest("li").getBoundingClientRect();
+          return box.top <= row.top && row.bottom <= box.bottom; }"""
+        assert page.evaluate(inside)
