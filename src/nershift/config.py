@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-import yaml
-
 from nershift.data.labels import Scheme
 from nershift.errors import ConfigError, closest, nearest
+from nershift.parsing import parse_yaml
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -273,6 +272,8 @@ def _plain(value: Any) -> Any:
 
 
 def to_yaml(config: Any) -> str:
+    import yaml
+
     return yaml.safe_dump(to_dict(config), sort_keys=False, allow_unicode=True)
 
 
@@ -444,9 +445,10 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
         if not equals or not key:
             raise ConfigError(f"found '{pair}'", place="--set", expected="key=value, e.g. --set train.epochs=20")
         try:
-            value: Any = yaml.safe_load(text)
-        except yaml.YAMLError:
-            raise ConfigError(f"cannot read the value of '{pair}'", place="--set", expected="a YAML value") from None
+            value: Any = parse_yaml(text)
+        except ValueError as error:
+            found = f"cannot read the value of '{pair}' ({error})"
+            raise ConfigError(found, place="--set", expected="a YAML value") from None
         for part in reversed(key.split(".")):
             value = {part: value}
         out = merge(out, value)
@@ -456,17 +458,16 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
 def read_yaml(path: str | Path) -> dict[str, Any]:
     """A YAML file as a nested dict, with the line of a syntax error in the message."""
     try:
-        values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        values = parse_yaml(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigError("no such file", place=str(path), fix="check the path given to --config") from None
     except OSError as error:
         raise ConfigError(f"cannot be read ({error.strerror})", place=str(path)) from None
     except UnicodeDecodeError:
         raise ConfigError("not UTF-8", place=str(path), fix="save the file as UTF-8") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
-        raise ConfigError(f"not YAML: {getattr(error, 'problem', error)}", place=f"{path}{line}") from None
+    except ValueError as error:
+        line = getattr(error, "line", None)
+        raise ConfigError(f"not YAML: {error}", place=f"{path}:{line}" if line else str(path)) from None
     if values is None:
         return {}
     if not isinstance(values, dict):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+_LONGEST = 2_000  # characters of a part of a message
+
 
 class NershiftError(Exception):
     """Base of all errors that the command line prints as a message instead of a traceback.
@@ -18,6 +20,7 @@ class NershiftError(Exception):
     exit_code = 1  # of the command line
 
     def __init__(self, found: str, *, place: str = "", expected: str = "", about: str = "", fix: str = "") -> None:
+        found, place, expected, fix = map(_shortened, (found, place, expected, fix))
         self.found, self.place, self.expected, self.about, self.fix = found, place, expected, about, fix
         lines = [f"{place}: {found}" if place else found]
         if expected:
@@ -27,6 +30,11 @@ class NershiftError(Exception):
         if fix:
             lines.append(f"  what to do: {fix}")
         super().__init__("\n".join(lines))
+
+
+def _shortened(part: str) -> str:
+    """A part of a message that may quote a file or a value."""
+    return part if len(part) <= _LONGEST else f"{part[:_LONGEST]} … and {len(part) - _LONGEST:,} characters more"
 
 
 class DataError(NershiftError):

@@ -214,6 +214,19 @@ def test_predict_from_standard_input_and_from_a_file(cli: Cli, trained: Path, tm
     assert sorted(kept) == [x for x in scores if x >= scores[1]]
 
 
+def test_byte_order_marks_and_old_line_ends_change_nothing(cli: Cli, trained: Path, tmp_path: Path) -> None:
+    text = "Okafor flew from Leeds to Porto .\nIn Graz , Ruiz met Ada Novak .\n"
+    expected = cli("predict", "--model", trained, "-", stdin=text.encode()).out
+    assert len(_objects(expected)[0]["entities"]) >= 2
+    marked = "\ufeff" + text.replace("\n", "\n\ufeff", 1)
+    assert cli("predict", "--model", trained, "-", stdin=marked.encode()).out == expected
+    (tmp_path / "in.txt").write_bytes(("\ufeff" + text.replace("\n", "\r")).encode())
+    assert cli("predict", "--model", trained, tmp_path / "in.txt").out == expected
+    tagger = Run.open(trained).tagger()
+    inside = text.replace("Leeds", "\ufeffLeeds\ufeff")
+    assert [e.text for e in tagger(inside)] == [e.text for e in tagger(text)]
+
+
 def test_predict_a_corpus_file(cli: Cli, trained: Path, files: Path, tmp_path: Path) -> None:
     test = next(p for p in (files / "news").iterdir() if p.name.startswith("test"))
     done = cli("predict", "--model", trained, test, "--out", tmp_path / "tagged.jsonl")

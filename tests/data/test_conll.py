@@ -28,6 +28,7 @@ def test_the_last_sentence_needs_no_blank_line(tmp_path: Path) -> None:
 def test_windows_line_ends_byte_order_mark_and_gzip(tmp_path: Path) -> None:
     text = "\ufeffRome\tB-LOC\r\n\r\nAda\tB-PER\r\n"
     assert [s.tokens for s in read(tmp_path, text)] == [("Rome",), ("Ada",)]
+    assert [s.tokens for s in read(tmp_path, text.replace("\n", "\r\n"))] == [("Rome",), ("Ada",)]  # converted twice
     packed = tmp_path / "b.conll.gz"
     packed.write_bytes(gzip.compress(text.encode()))
     assert spans(read_sentences(packed)) == [[(0, 1, "LOC")], [(0, 1, "PER")]]
@@ -93,7 +94,7 @@ BAD = [  # text, kind, line, a part of what was found, what is read after the re
         [(1, 3, "PER")],
     ),
     (GOOD + "a\tB-PER\nb\tI-LOC\n", "malformed tag", 5, "follows B-PER", [(0, 1, "PER"), (1, 2, "LOC")]),
-    ("a\tS-X\n\na\tB-X\n", "malformed tag", 3, "the sentence ends after B-X", [(0, 1, "X")]),
+    ("b\tB-X\nb\tE-X\n\na\tB-X\n", "malformed tag", 4, "the sentence ends after B-X", [(0, 1, "X")]),
     (GOOD + "a\tO\nb\n", "missing column", 5, "1 column", []),
     (GOOD + "a\tNN\tO\n", "extra column", 4, "3 columns", []),
     (GOOD + "\tO\nb\tO\n", "empty token", 4, "empty", []),
@@ -102,8 +103,22 @@ BAD = [  # text, kind, line, a part of what was found, what is read after the re
     (GOOD + "a\to\n", "unknown tag", 4, "'o'", []),
     ("", "empty file", 1, "no content", None),
     (GOOD.encode() + b"caf\xe9\tO\n", "encoding", 4, "0xe9", []),
-    (MIXED, "mixed schemes", 1, "30 tags break BIO", None),
-    (GOOD + "a\tS-X\n\nb\tU-X\nc\tI-X\n", "mixed schemes", 2, "break BIOES", None),
+    (MIXED, "mixed schemes", 1, "begin with I- (IOB1) 30, with B- (BIO) 30. 30 tags break BIO", None),
+    (
+        GOOD + "a\tS-X\n\nb\tU-X\nc\tI-X\n",
+        "mixed schemes",
+        2,
+        "with E- or S- (BIOES) 1, with L- or U- (BILOU) 1. 3 tags break BIOES",
+        None,
+    ),
+    (
+        "a\tB-X\nb\tI-X\nc\tO\nd\tS-Y\n",
+        "mixed schemes",
+        3,
+        "with S- (BIOES) 1, entities that end without E- (BIO) 1",
+        [(0, 2, "X"), (3, 4, "Y")],
+    ),
+    (GOOD + "a\tO\rb\tB-X\n", "line end", 4, "a carriage return inside a line", [(1, 2, "X")]),
 ]
 
 

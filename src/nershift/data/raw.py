@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
+import io
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,8 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Literal, overload
 
-from nershift.data.formats.files import reading
+from nershift.data.formats.files import MARK, has_returns_alone, reading, words_of
+from nershift.data.formats.unpack import TextBytes
 from nershift.data.problems import Problem
 from nershift.data.spans import Sentence
 from nershift.data.tokenizer import sentences as sentence_ranges
@@ -31,8 +32,8 @@ class RawText(Sequence[Sentence]):
 
     The file is read once to count and check it. A line that cannot be used (not UTF-8, a megabyte long, a
     sentence of more than 1,000 tokens) is skipped and counted in ``bad``; ``examples`` holds the first few.
-    Compressed files and running text are copied to a temporary file, one sentence per line, which is deleted with
-    the object.
+    Compressed files, running text and files with carriage returns for line ends are copied to a temporary file, one
+    sentence per line, which is deleted with the object.
 
     Args:
         path: one sentence per line, or running text; ``.gz`` is decompressed.
@@ -44,8 +45,10 @@ class RawText(Sequence[Sentence]):
         self.bad: Counter[str] = Counter()
         self.examples: list[Problem] = []
         self._marks, self._stride, self._count = list[int](), 1, 0
-        with reading(self.path), self._open() as file:
-            kept_elsewhere = format == "text" or self.path.suffix == ".gz"
+        returns = has_returns_alone(self.path)
+        packed = self.path.suffix == ".gz"
+        with reading(self.path), io.BufferedReader(TextBytes(self.path, packed, returns), 1 << 16) as file:
+            kept_elsewhere = format == "text" or packed or returns
             self._file: IO[bytes] = (
                 tempfile.TemporaryFile() if kept_elsewhere else self.path.open("rb")  # noqa: SIM115 - kept open
             )
@@ -62,18 +65,15 @@ class RawText(Sequence[Sentence]):
         if not self._count:
             raise DataError("the file has no sentences", place=str(path), expected="one sentence per line")
 
-    def _open(self) -> IO[bytes]:
-        return gzip.open(self.path) if self.path.suffix == ".gz" else self.path.open("rb")  # type: ignore[return-value]
-
     def _survey(self, file: IO[bytes], copy: IO[bytes] | None) -> str:
         """Count, check, hash and mark the sentences; the hash is that of a corpus with a ``raw`` split of them."""
         hashed = hashlib.sha256(b"\0raw\0")
         for number, at, line in _lines(file):
             for tokens in self._sentences(line, f"{self.path}:{number}"):
-                joined = " ".join(tokens).encode()
                 self._mark(at if copy is None else copy.tell())
                 if copy is not None:
-                    copy.write(joined + b"\n")
+                    guard = MARK if tokens[0].startswith(MARK) else ""
+                    copy.write((guard + " ".join(tokens) + "\n").encode())
                 hashed.update("\t".join(tokens).encode() + b"\n[]\n")
         return hashed.hexdigest()
 
@@ -94,7 +94,7 @@ class RawText(Sequence[Sentence]):
             self._note("encoding", place, "bytes that are not UTF-8")
             return
         if self.format == "raw":
-            rows = [_tokens(text)]
+            rows = [words_of(text)]
         else:
             cut = [text[a:b] for a, b in sentence_ranges(text)]
             rows = [[piece[a:b] for a, b in tokenize(piece)] for piece in cut]
@@ -152,7 +152,7 @@ class RawText(Sequence[Sentence]):
         self._file.seek(self._marks[start // self._stride])
         for _, _, line in _lines(self._file):
             text = _decode(line) if line is not None else None
-            tokens = _tokens(text) if text else []
+            tokens = words_of(text) if text else []
             if not 0 < len(tokens) <= _MOST_TOKENS:
                 continue
             if at >= start:
@@ -205,10 +205,6 @@ def _lines(file: IO[bytes]) -> Iterator[tuple[int, int, bytes | None]]:
 
 def _decode(line: bytes) -> str | None:
     try:
-        return line.decode("utf-8").removeprefix("\ufeff").rstrip("\r\n")
+        return line.decode("utf-8").removeprefix(MARK).rstrip("\r\n")
     except UnicodeDecodeError:
         return None
-
-
-def _tokens(text: str) -> list[str]:
-    return [t for t in text.replace("\t", " ").split(" ") if t]

@@ -1,6 +1,7 @@
 """Split running text into tokens and sentences, as character ranges; only white space is lost.
 
-Both take time in proportion to the text, whatever is in it.
+Both take time in proportion to the text, whatever is in it. A byte order mark (U+FEFF) counts as white space wherever
+it stands: files that were joined leave some in the text.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def _token_pattern(hyphens: str) -> re.Pattern[str]:
                            | {hyphens}(?={_LETTER})                # well-known
                          ) {_LETTER}+ )*
         | {_POSSESSIVE}
-        | \S""",
+        | [^\s\ufeff]""",
         re.VERBOSE,
     )
 
@@ -49,7 +50,8 @@ _ABBREVIATIONS = re.compile(
 )
 # A stop begins where its run of signs begins: trying each sign of a long run would take time quadratic in its length.
 _STOP = re.compile(r"""[.?!…](?<![.?!…]{2})[.?!…]*["'”’»)\]]*(?=\s)|[。！？｡]+[」』”’）]*""")
-_WORD_BEFORE = re.compile(r"[^\s(\[\"'“‘«]+$")
+_BLANK = "".join(c for c in map(chr, range(0x3001)) if c.isspace()) + "\ufeff"
+_WORD_BEFORE = re.compile(r"[^\s\ufeff(\[\"'“‘«]+$")
 
 
 def tokenize(text: str, *, split_hyphens: bool = False) -> list[tuple[int, int]]:
@@ -59,7 +61,7 @@ def tokenize(text: str, *, split_hyphens: bool = False) -> list[tuple[int, int]]
     final ``'s``, every other sign and every Chinese or Japanese character stand alone.
 
     Args:
-        text: any text; what lies between tokens is always white space.
+        text: any text; what lies between tokens is always white space or a byte order mark.
         split_hyphens: make hyphens tokens of their own, for corpora that annotate parts of compounds.
 
     Example:
@@ -117,6 +119,6 @@ def _ends_sentence(text: str, start: int, stop: re.Match[str], end: int) -> bool
 
 def _add_trimmed(ranges: list[tuple[int, int]], text: str, start: int, end: int) -> None:
     piece = text[start:end]
-    if piece.strip():
-        left = len(piece) - len(piece.lstrip())
-        ranges.append((start + left, start + len(piece.rstrip())))
+    if piece.strip(_BLANK):
+        left = len(piece) - len(piece.lstrip(_BLANK))
+        ranges.append((start + left, start + len(piece.rstrip(_BLANK))))

@@ -18,6 +18,7 @@ from typing import Any
 from nershift.data.spans import Sentence, Span
 from nershift.errors import DataError
 from nershift.evaluation.metrics import Predicted, paired
+from nershift.parsing import parse_json
 from nershift.storage import write_bytes
 
 _SHAPE = '{"tokens": [...], "gold": [[start, end, label], ...], "pred": [[start, end, label, score], ...]}'
@@ -75,11 +76,11 @@ def read_predictions(path: str | Path) -> tuple[list[Sentence], list[Sentence]]:
 
 def _parse(line: bytes, place: str) -> dict[str, Any]:
     try:
-        row = json.loads(line.decode("utf-8"))
+        row = parse_json(line.decode("utf-8-sig"))
     except UnicodeDecodeError as problem:
         raise _bad(place, f"byte {problem.start + 1} of the line is not UTF-8") from None
-    except json.JSONDecodeError as problem:
-        raise _bad(place, f"not JSON: {problem.msg} at column {problem.colno}") from None
+    except ValueError as problem:
+        raise _bad(place, f"not JSON: {problem}") from None
     if not isinstance(row, dict):
         raise _bad(place, f"a JSON {type(row).__name__}, not an object")
     for key in ("tokens", "gold", "pred"):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from nershift.data.formats import detect_format, read_sentences, write_sentences
 from nershift.data.formats.align import text_and_offsets
+from nershift.data.formats.files import has_returns_alone
+from nershift.data.formats.unpack import TextBytes
 from nershift.data.spans import Sentence
 from nershift.errors import DataError
 from nershift.tagger.ensemble import Ensemble
@@ -82,15 +85,19 @@ def _placed(sentence: Sentence) -> tuple[str, list[Entity]]:
 
 
 def _lines(file: str) -> Iterator[str]:
-    """Lines of a UTF-8 file or of standard input, without their ends."""
+    """Lines of a UTF-8 file or of standard input, without their ends and byte order marks."""
     if file != "-" and not Path(file).is_file():
         raise DataError("no such file", place=file, fix="check the path, or use - for standard input")
-    with sys.stdin.buffer if file == "-" else open(file, "rb") as stream:
+    with sys.stdin.buffer if file == "-" else _opened(Path(file)) as stream:
         for number, line in enumerate(stream, 1):
             try:
-                yield line.decode("utf-8").rstrip("\r\n")
+                yield line.decode("utf-8-sig").rstrip("\r\n")
             except UnicodeDecodeError:
                 raise DataError("not UTF-8", place=f"{file}:{number}", fix="save the text as UTF-8") from None
+
+
+def _opened(file: Path) -> BinaryIO:
+    return io.BufferedReader(TextBytes(file, packed=False, returns=has_returns_alone(file)), 1 << 16)
 
 
 def _chunks(rows: Iterable[Any]) -> Iterator[list[Any]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nershift.errors import DataError, MissingExtraError, NershiftError
+from nershift.parsing import parse_json
 from nershift.storage import replacing
 from nershift.tagger.ray_cluster import connect
 from nershift.tagger.tagger import Tagger
@@ -136,9 +137,9 @@ def _record(line: str) -> dict[str, Any] | str | None:
     if not line.strip():
         return None
     try:
-        record = json.loads(line)
-    except json.JSONDecodeError as error:
-        return f"not JSON: {error.msg}"
+        record = parse_json(line.removeprefix("\ufeff"))
+    except ValueError as error:
+        return f"not JSON: {error}"
     if not isinstance(record, dict) or not isinstance(record.get("text"), str):
         return "a record without a text"
     return record

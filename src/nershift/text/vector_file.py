@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import warnings
 import zlib
 from collections import Counter
@@ -15,6 +16,7 @@ from typing import BinaryIO, cast
 import numpy as np
 import numpy.typing as npt
 
+from nershift.data.formats.unpack import TextBytes
 from nershift.data.problems import Problem, Problems
 from nershift.errors import DataError
 
@@ -144,7 +146,7 @@ def _open(path: Path) -> BinaryIO:
     if magic == ZIP:
         raise DataError("this is a zip archive", place=str(path), fix="unpack it and name a file in it")
     if magic.startswith(GZIP):
-        return cast(BinaryIO, gzip.open(path, "rb"))
+        return cast(BinaryIO, io.BufferedReader(TextBytes(path, packed=True), 1 << 16))
     return path.open("rb")
 
 

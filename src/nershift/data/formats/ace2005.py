@@ -39,6 +39,7 @@ GENRES = {
 TYPES = ("FAC", "GPE", "LOC", "ORG", "PER", "VEH", "WEA")
 _VERSIONS = ("timex2norm", "adj", "fp1", "fp2")  # the final annotation first
 _MARKUP = re.compile(r"<[^<>]*>|&(?:amp|lt|gt|quot|apos|#\d+);")
+_LONGEST_ESCAPE = 12  # &#1114111; and some leading zeros
 _HEADERS = frozenset(["DOCID", "DOCTYPE", "DOCNO", "DATETIME", "DATE_TIME", "DATE", "ENDTIME", "END_TIME", "POSTDATE"])
 
 Part = Literal["extent", "head"]
@@ -152,11 +153,19 @@ def _strip(source: str) -> tuple[str, list[int], list[tuple[int, int]]]:
             run, section = [], length
             header = _header_after(match.group() if match else "", header)
         else:
-            run.append(html.unescape(match.group()))
+            character = _character(match.group())
+            run.append(character)
             position += [length] * len(match.group())
-            length += 1
+            length += len(character)
         at = match.end() if match else at
     return "".join(text), [*position, length], ranges
+
+
+def _character(escape: str) -> str:
+    """What an escape such as ``&amp;`` stands for; itself where that is no character."""
+    if len(escape) > _LONGEST_ESCAPE:
+        return escape
+    return html.unescape(escape) or escape
 
 
 def _header_after(tag: str, header: str) -> str:
@@ -174,7 +183,9 @@ def _mentions(path: Path, position: list[int], text: str, part: Part, problems: 
         root = ElementTree.parse(path).getroot()
     except FileNotFoundError:
         raise DataError("the annotation file is missing", place=str(path), fix="copy it beside the .sgm file") from None
-    except ElementTree.ParseError as error:
+    except OSError as error:
+        raise DataError(f"the file cannot be read ({error.strerror})", place=str(path)) from None
+    except (ElementTree.ParseError, ValueError, LookupError) as error:  # the last two: an encoding nobody knows
         raise DataError(f"not well-formed XML ({error})", place=str(path), fix="copy the file again") from None
     mentions = []
     for entity in root.iter("entity"):
@@ -185,17 +196,26 @@ def _mentions(path: Path, position: list[int], text: str, part: Part, problems: 
             if sequence is None or label not in TYPES:
                 problems.add(_bad(place, f"a mention of type '{label}' with no {part} or an unknown type"))
                 continue
-            start, last = int(sequence.get("START", -1)), int(sequence.get("END", -1))
+            start, last = (_offset(sequence.get(name, "")) for name in ("START", "END"))
             if not 0 <= start <= last < len(position) - 1:
                 problems.add(_bad(place, f"offsets {start}..{last} lie outside the text"))
                 continue
             span = CharSpan(position[start], position[last + 1], label, None, place)
-            there, quoted = text[span.start : span.end], html.unescape(sequence.text or "")
+            there, quoted = text[span.start : span.end], _MARKUP.sub(_unescaped, sequence.text or "")
             if "".join(there.split()) != "".join(quoted.split()):
                 problems.add(_bad(place, f"the annotation quotes {quoted!r} but the text has {there!r}"))
                 continue
             mentions.append(span)
     return mentions
+
+
+def _unescaped(markup: re.Match[str]) -> str:
+    return markup.group() if markup.group().startswith("<") else _character(markup.group())
+
+
+def _offset(text: str) -> int:
+    """A number of characters; -1 for what is none."""
+    return int(text) if text.isdecimal() and len(text) < 12 else -1
 
 
 def innermost(mentions: list[CharSpan]) -> list[CharSpan]:

@@ -16,6 +16,7 @@ from nershift.data.labels import Scheme
 from nershift.data.problems import Problems
 from nershift.data.spans import Sentence, overlapping
 from nershift.errors import ConfigError, DataError, nearest
+from nershift.parsing import parse_yaml
 from nershift.registry import Registry
 
 
@@ -198,14 +199,12 @@ def read_sentences(
 
 def says_nested(path: Path) -> bool:
     """Does a corpus say that its entities may overlap (``nested: true`` in the ``corpus.yaml`` of its folder)?"""
-    import yaml
-
     file = (path if path.is_dir() else path.parent) / CORPUS_FILE
     if not file.is_file():
         return False
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        content = parse_yaml(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise DataError(f"not a readable YAML file ({error})", place=str(file), expected="nested: true") from None
     if not isinstance(content, dict) or content.keys() != {"nested"} or not isinstance(content["nested"], bool):
         raise DataError(f"found {content!r}", place=str(file), expected="nested: true, or nested: false")

@@ -9,14 +9,14 @@ from pathlib import Path
 from nershift.data.corpus import split_name
 from nershift.data.formats.align import CharSpan, char_spans, split_document, text_and_offsets
 from nershift.data.formats.base import FORMATS, Format
-from nershift.data.formats.files import lines_of, read_text
+from nershift.data.formats.files import lines_of, read_text, report_returns
 from nershift.data.problems import Problems
 from nershift.data.spans import Sentence
 from nershift.data.tokenizer import sentences as sentence_ranges
 from nershift.errors import DataError
 from nershift.storage import write_text
 
-_ENTITY = re.compile(r"(T\S*)\t(\S+) (-?\d+ -?\d+(?:;-?\d+ -?\d+)*)(?:\t(.*))?", re.DOTALL)
+_ENTITY = re.compile(r"(T\S*)\t(\S+) (-?\d{1,12} -?\d{1,12}(?:;-?\d{1,12} -?\d{1,12})*)(?:\t(.*))?", re.DOTALL)
 
 
 def pairs(path: Path) -> list[tuple[Path, Path]]:
@@ -58,7 +58,7 @@ def _annotations(path: Path, text: str, problems: Problems) -> list[CharSpan]:
         return []
     spans: list[CharSpan] = []
     seen: dict[str, int] = {}
-    for number, line in enumerate(lines_of(read_text(path, problems)), 1):
+    for number, line in enumerate(report_returns(lines_of(read_text(path, problems)), path, problems), 1):
         if not line.startswith("T"):
             continue
         place = f"{path}:{number}"

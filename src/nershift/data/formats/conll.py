@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from nershift.data.formats.base import FORMATS, Format
-from nershift.data.formats.files import lines_of, read_text
+from nershift.data.formats.files import MARK, lines_of, read_text, report_returns
 from nershift.data.formats.tagged import Block, looks_like_tag, sentences_from_tags
 from nershift.data.labels import Scheme, spans_to_tags
 from nershift.data.problems import Problems
@@ -29,7 +29,7 @@ def read(
     The first ``-DOCSTART-`` line of a block is a document border, a further one a token. A line that starts
     with ``# `` and has no tag is a comment.
     """
-    lines = lines_of(read_text(path, problems))
+    lines = report_returns(lines_of(read_text(path, problems)), path, problems)
     return sentences_from_tags(_blocks(path, lines, token_column, tag_column, problems), str(path), problems, scheme)
 
 
@@ -138,11 +138,12 @@ def write(path: Path, sentences: Iterable[Sentence], *, scheme: Scheme = "BIO") 
         if sentence.tokens[0] == BORDER and tags[0] == "O":
             out.append(f"{BORDER}\tO\n")  # a border in front makes the next such line a token
         for token, tag in zip(sentence.tokens, tags, strict=True):
-            if not token.strip(" ") or "\t" in token or "\n" in token:
+            if not token.strip(" ") or any(c in token for c in "\t\n\r"):
                 raise _cannot(f"token {token!r} cannot stand in a column", sentence, "write jsonl instead")
             if any(c in tag for c in "\t\n\r") or tag.endswith((" ", "-")):
                 raise _cannot(f"tag {tag!r} cannot stand in a column", sentence, "rename the entity type")
-            out.append(f"{token}\t{tag}\n")
+            guard = MARK if token.startswith(MARK) else ""  # one at the start of a line is dropped
+            out.append(f"{guard}{token}\t{tag}\n")
         out.append("\n")
     write_text(path, "".join(out))
 

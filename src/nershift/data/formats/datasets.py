@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from nershift.data.formats.tagged import Block, sentences_from_tags
 from nershift.data.labels import PREFIXES, Scheme, spans_to_tags
 from nershift.data.problems import Problems
 from nershift.data.spans import Sentence
-from nershift.errors import DataError, MissingExtraError
+from nershift.errors import DataError, MissingExtraError, NershiftError
 from nershift.storage import replacing
 
 _TOKEN_COLUMNS = ("tokens", "words")
@@ -49,33 +49,58 @@ def read_splits(path: Path, problems: Problems) -> dict[str, list[Sentence]]:
     """Sentences of each split, or under ``train`` for a dataset without splits."""
     datasets = _datasets()
     try:
+        for file in sorted(path.rglob("*.arrow")):
+            _check_arrow(file)
         loaded = datasets.load_from_disk(str(path))
+        tables = dict(loaded) if isinstance(loaded, datasets.DatasetDict) else {"train": loaded}
+        places = {name: f"{path}/{name}" if len(tables) > 1 else str(path) for name in tables}
+        rows = {name: _rows(table, places[name]) for name, table in tables.items()}
+    except NershiftError:
+        raise
     except Exception as error:  # pyarrow, json and file errors alike
-        raise DataError(
-            f"not a readable dataset folder ({error})",
-            place=str(path),
-            expected="a folder written by save_to_disk",
-            fix="save the dataset again",
-        ) from None
-    tables = dict(loaded) if isinstance(loaded, datasets.DatasetDict) else {"train": loaded}
-    return {
-        name: _sentences(table, f"{path}/{name}" if len(tables) > 1 else str(path), problems)
-        for name, table in tables.items()
-    }
+        raise _unreadable(f"not a readable dataset folder ({type(error).__name__}: {error})", path) from None
+    return {name: _sentences(*rows[name], places[name], problems) for name in tables}
 
 
-def _sentences(table: Any, place: str, problems: Problems) -> list[Sentence]:
+def _check_arrow(file: Path) -> None:
+    """Refuse what is damaged: looking at a value through a wrong offset would end the process."""
+    import pyarrow as pa
+
+    try:
+        with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as reader:
+            for batch in reader:
+                batch.validate(full=True)
+            at = source.tell()
+            source.seek(max(0, at - 4))
+            whole = at == source.size() and source.read() == bytes(4)  # the mark of the end
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _unreadable(f"the file is damaged ({str(error).splitlines()[0]})", file) from None
+    if not whole:
+        raise _unreadable("the file ends too early, or holds more than one table", file)
+
+
+def _unreadable(found: str, place: Path) -> DataError:
+    return DataError(found, place=str(place), expected="a folder written by save_to_disk", fix="save the dataset again")
+
+
+def _rows(table: Any, place: str) -> tuple[list[tuple[Any, Any]], list[str] | None]:
+    """Tokens and tags of each row, and the names of the tags where they are numbers."""
     tokens_column = _column(table, _TOKEN_COLUMNS, place)
     tags_column = _column(table, _TAG_COLUMNS, place)
     names = getattr(getattr(table.features[tags_column], "feature", None), "names", None)
+    return list(zip(table[tokens_column], table[tags_column], strict=True)), names
+
+
+def _sentences(
+    rows: Sequence[tuple[Any, Any]], names: list[str] | None, place: str, problems: Problems
+) -> list[Sentence]:
     blocks = []
-    rows = zip(table[tokens_column], table[tags_column], strict=True)
     for number, (tokens, tags) in enumerate(rows):
-        if len(tokens) != len(tags) or not tokens:
+        if found := _wrong(tokens, tags, len(names or ())):
             problems.report(
                 "bad record",
                 f"{place}:{number}",
-                f"{len(tokens)} tokens with {len(tags)} tags",
+                found,
                 expected="one tag for each token, and at least one token",
                 fix="correct or remove the row",
                 repair="row left out",
@@ -83,6 +108,19 @@ def _sentences(table: Any, place: str, problems: Problems) -> list[Sentence]:
             continue
         blocks.append(Block(list(tokens), _tag_names(tags, names, f"{place}:{number}"), [number] * len(tokens)))
     return sentences_from_tags(blocks, place, problems)
+
+
+def _wrong(tokens: Any, tags: Any, classes: int) -> str:
+    """What is wrong with a row, if anything is."""
+    if not (isinstance(tokens, list) and isinstance(tags, list)):
+        return f"{type(tokens).__name__} and {type(tags).__name__} in place of lists of tokens and tags"
+    if len(tokens) != len(tags) or not tokens:
+        return f"{len(tokens)} tokens with {len(tags)} tags"
+    if not all(isinstance(token, str) and token for token in tokens):
+        return "a token that is empty or no text"
+    if classes and not all(isinstance(tag, int) and 0 <= tag < classes for tag in tags):
+        return f"a tag that is none of the {classes} classes"
+    return ""
 
 
 def _tag_names(tags: list[Any], names: list[str] | None, place: str) -> list[str]:

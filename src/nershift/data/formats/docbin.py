@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from nershift.data.formats.align import CharSpan, align, text_and_offsets
 from nershift.data.formats.base import FORMATS, Format
 from nershift.data.formats.files import read_bytes
+from nershift.data.formats.unpack import zlib_streams
 from nershift.data.problems import Problems
 from nershift.data.spans import Sentence, overlapping
-from nershift.errors import DataError, MissingExtraError
+from nershift.errors import DataError, MissingExtraError, NershiftError
 from nershift.storage import write_bytes
 
 # White space that spaCy keeps as tokens of its own; it separates ours.
@@ -39,38 +40,39 @@ def read(path: Path, problems: Problems) -> list[Sentence]:
     spacy = _spacy()
     data = read_bytes(path)
     try:
-        docs = list(spacy.tokens.DocBin().from_bytes(data).get_docs(spacy.vocab.Vocab()))
+        docs: list[Any] = []
+        for stream in zlib_streams(data, path):
+            docs += spacy.tokens.DocBin().from_bytes(stream).get_docs(spacy.vocab.Vocab())
+        rows = [row for number, doc in enumerate(docs, 1) for row in _rows(doc, f"{path}:{number}", problems.nested)]
+    except NershiftError:
+        raise
     except Exception as error:  # spaCy lets errors of three libraries through
         raise DataError(
             f"not a readable DocBin ({type(error).__name__}: {error})",
             place=str(path),
-            expected="a file written by DocBin.to_disk",
+            expected="a file written by DocBin.to_disk, or several joined",
             fix="convert the file with the spaCy version that wrote it",
         ) from None
     if not docs:
         problems.report(
             "empty file", str(path), "the file holds no documents", expected="at least one", repair="no sentences"
         )
-    sentences = []
-    for number, doc in enumerate(docs, 1):
-        borders = doc.sents if len(doc) and doc.has_annotation("SENT_START") else [doc[:]]
-        for part in borders:
-            sentences.append(_sentence(doc, part, f"{path}:{number}", problems))
-    return sentences
+    return [align(text, spans, place, problems, offsets) for text, spans, place, offsets in rows]
 
 
-def _sentence(doc: Any, part: Any, place: str, problems: Problems) -> Sentence:
-    base = doc[part.start].idx if part.end > part.start else 0
-    words = [t for t in part if not _GAP.fullmatch(t.text)]
-    text = part.text_with_ws if len(part) == len(doc) else part.text
-    group = doc.spans[_GROUP] if _GROUP in doc.spans and (problems.nested or not doc.ents) else ()
-    spans = [
-        CharSpan(e.start_char - base, e.end_char - base, e.label_, None, place)
-        for e in group or doc.ents
-        if part.start <= e.start < part.end
-    ]
-    offsets = [(t.idx - base, t.idx - base + len(t.text)) for t in words]
-    return align(text, spans, place, problems, offsets)
+def _rows(doc: Any, place: str, nested: bool) -> Iterator[tuple[str, list[CharSpan], str, list[tuple[int, int]]]]:
+    """Text, spans, place and tokens of each sentence of a doc."""
+    group = doc.spans[_GROUP] if _GROUP in doc.spans and (nested or not doc.ents) else ()
+    for part in doc.sents if len(doc) and doc.has_annotation("SENT_START") else [doc[:]]:
+        base = doc[part.start].idx if part.end > part.start else 0
+        text = part.text_with_ws if len(part) == len(doc) else part.text
+        spans = [
+            CharSpan(e.start_char - base, e.end_char - base, e.label_, None, place)
+            for e in group or doc.ents
+            if part.start <= e.start < part.end
+        ]
+        words = [t for t in part if not _GAP.fullmatch(t.text)]
+        yield text, spans, place, [(t.idx - base, t.idx - base + len(t.text)) for t in words]
 
 
 def write(path: Path, sentences: Iterable[Sentence]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from nershift.data.formats.base import FORMATS, Format
-from nershift.data.formats.files import lines_of, read_text
+from nershift.data.formats.files import MARK, lines_of, read_text, words_of
 from nershift.data.problems import Problems
 from nershift.data.spans import Sentence
 from nershift.errors import DataError
@@ -18,7 +18,7 @@ def read(path: Path, problems: Problems) -> list[Sentence]:
     shared: dict[str, str] = {}
     sentences = []
     for number, line in enumerate(lines_of(read_text(path, problems)), 1):
-        tokens = tuple(shared.setdefault(t, t) for t in line.replace("\t", " ").split(" ") if t)
+        tokens = tuple(shared.setdefault(t, t) for t in words_of(line))
         if tokens:
             sentences.append(Sentence(tokens, place=f"{path}:{number}"))
     return sentences
@@ -42,7 +42,8 @@ def write(path: Path, sentences: Iterable[Sentence]) -> None:
                 expected="tokens without white space",
                 fix="write jsonl instead",
             )
-        out.append(" ".join(sentence.tokens) + "\n")
+        guard = MARK if sentence.tokens[0].startswith(MARK) else ""  # one at the start of a line is dropped
+        out.append(guard + " ".join(sentence.tokens) + "\n")
     write_text(path, "".join(out))
 
 

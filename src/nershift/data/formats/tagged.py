@@ -141,16 +141,16 @@ def _report_illegal(
 ) -> None:
     count = sum(pairs[pair] for pair in illegal)
     mentions = sum(n for (before, after), n in pairs.items() if _starts(before, after))
-    prefixes = _prefixes(pairs)
-    two_alphabets = bool(prefixes & set("ES")) and bool(prefixes & set("LU"))
-    if two_alphabets or (count > _MIXED_COUNT and count > _MIXED_SHARE * mentions):
+    many = count > _MIXED_COUNT and count > _MIXED_SHARE * mentions
+    mixture = _mixture(pairs, many)
+    if mixture or many:
         line, what, _ = next(_illegal_tags(blocks, illegal))
         problems.report(
             "mixed schemes",
             f"{file}:{line}",
-            f"{count} tags break {scheme}, the nearest scheme, in {mentions} mentions; first: {what}",
+            f"{mixture}{count} tags break {scheme}, the nearest scheme, in {mentions} mentions; first: {what}",
             expected="one tag scheme in a file",
-            fix="write the file again in one scheme, or name the scheme it should follow",
+            fix="write the file again in one scheme, or read it with repair",
             repair="each mention starts at B, S, U or where an entity of another type ends",
         )
         return
@@ -163,6 +163,33 @@ def _report_illegal(
             fix=f"correct the tag (for example {_suggest(pair, scheme)}), or read with repair",
             repair="read as conlleval does: an entity starts there if none of its type is open",
         )
+
+
+def _mixture(pairs: Pairs, many: bool) -> str:
+    """Which schemes are mixed, as a sentence; empty where tags break one scheme only here and there."""
+    tags: Counter[str] = Counter()
+    for (_, after), n in pairs.items():
+        tags[split_tag(after)[0]] += n
+    ours, theirs = tags["E"] + tags["S"], tags["L"] + tags["U"]
+    if ours and theirs:
+        return f"tags of two schemes: with E- or S- (BIOES) {ours}, with L- or U- (BILOU) {theirs}. "
+    if ours or theirs:
+        single, end, whole = ("S", "E", "BIOES") if ours else ("U", "L", "BILOU")
+        marked = ", ".join(f"with {p}- ({whole}) {tags[p]}" for p in (single, end) if tags[p])
+        unclosed = sum(n for (a, b), n in pairs.items() if a[:2] in ("B-", "I-") and not _goes_on(a, b))
+        if unclosed and (many or not tags[end]):
+            return f"tags of two schemes: {marked}, entities that end without {end}- (BIO) {unclosed}. "
+        return ""
+    with_i = sum(n for (a, b), n in pairs.items() if b[:2] == "I-" and not _goes_on(a, b))
+    with_b = sum(n for (a, b), n in pairs.items() if b[:2] == "B-" and split_tag(a)[1] != split_tag(b)[1])
+    two = many and with_i and with_b
+    return f"tags of two schemes: entities that begin with I- (IOB1) {with_i}, with B- (BIO) {with_b}. " if two else ""
+
+
+def _goes_on(before: str, after: str) -> bool:
+    """Does the entity of the first tag go on with the second?"""
+    follows = before[:2] in ("B-", "I-") and after[:2] in ("I-", "E-", "L-")
+    return follows and split_tag(before)[1] == split_tag(after)[1]
 
 
 def _illegal_tags(blocks: Sequence[Block], illegal: set[tuple[str, str]]) -> Iterator[tuple[int, str, tuple[str, str]]]:
