@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, cast, get_args
 
 import typer
-from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table as RichTable
 
@@ -19,6 +18,7 @@ from experiments.pool import MakePool, run_grid
 from experiments.show import markdown
 from experiments.store import ROOT, WORK, ResultStore
 from nershift.cli import main
+from nershift.console import make_console, say
 from nershift.errors import ConfigError, SetupError
 
 app = typer.Typer(
@@ -56,7 +56,7 @@ def list_(results: Results = ROOT, work: Work = WORK) -> None:
         hours = [f"{total(some, rates).seconds / 3600:.2f}" for some in (cells, left)]
         counts = len(cells), len(cells) - len(left), len(table.seeds)
         shown.add_row(table.name, what, *map(str, counts), *hours)
-    Console().print(shown)
+    make_console().print(shown)
 
 
 @app.command("run")
@@ -98,7 +98,7 @@ def run(
         pool = partial(RayPool, address=ray)
     store = ResultStore(results, work)
     outcome = run_grid(cells, store, workers=workers, minutes=minutes, by=order, gpu_gib=gpu_gib, pool=pool)
-    console = Console(stderr=True)
+    console = make_console(stderr=True)
     console.print(f"{outcome.done} results in {results}, {len(outcome.failed)} failed, {outcome.left} left")
     if outcome.smaller:
         console.print("out of memory, ran smaller:\n  " + "\n  ".join(outcome.smaller), markup=False)
@@ -110,7 +110,7 @@ def run(
 @app.command("merge")
 def merge(results: Results = ROOT, work: Work = WORK) -> None:
     """Move finished runs of an interrupted grid, or of another machine, from --work into the papers' result files."""
-    typer.echo(f"{ResultStore(results, work).merge()} runs merged into {results}")
+    say(f"{ResultStore(results, work).merge()} runs merged into {results}")
 
 
 @app.command("show")
@@ -131,14 +131,14 @@ def show(
     if plain and not names:
         store.merge()
         for path in write_pages(store):
-            typer.echo(str(path))
+            say(str(path))
         return
     chosen = range(1, seeds + 1) if seeds else None
     text = "\n".join(markdown(get_table(name), store, chosen) for name in names or TABLES)
     if plain:
-        typer.echo(text)
+        say(text)
     else:
-        Console().print(Markdown(text))
+        make_console().print(Markdown(text))
 
 
 @app.command("report")
@@ -155,7 +155,7 @@ def report(
     from experiments.report import write
 
     for path in write(ResultStore(results, work), out, names, plain):
-        typer.echo(str(path))
+        say(str(path))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from experiments.cells import Cell
@@ -19,6 +18,7 @@ from experiments.jobs import Failure
 from experiments.plan import By, Job, plan
 from experiments.store import ResultStore
 from experiments.workers import Workers
+from nershift.console import make_console
 from nershift.storage import write_text
 
 TRIES = 2
@@ -183,7 +183,7 @@ class _Bar:
             TextColumn("{task.fields[ended]}/{task.fields[jobs]} jobs"),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
-            console=Console(stderr=True),
+            console=make_console(stderr=True),
             disable=quiet,
         )
         expected = sum(job.seconds for job in jobs)

@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 # Each layer may import from those above it. Modules at the root are layers like the packages.
 LAYERS = (
     ("errors",),
-    ("registry", "storage", "parsing", "backend"),
+    ("registry", "storage", "parsing", "console", "backend"),
     ("data",),
     ("config", "text", "evaluation"),
     ("encoders", "heads", "reports"),

@@ -19,6 +19,7 @@ from rich.text import Text
 
 from nershift.comparison import compare
 from nershift.config import parse_settings
+from nershift.console import make_console
 from nershift.data.builtin import BUILTIN_DOMAINS, builtin_corpus
 from nershift.reports import html
 from nershift.reports.model import ComparisonRow, RunReport
@@ -30,7 +31,7 @@ TARGET, SHOTS, SEED = "clinic", 40, 1
 
 
 def main(out: Path, settings: Mapping[str, Any]) -> None:
-    console = Console()
+    console = make_console()
     torch.set_num_threads(1)  # a model this small gains nothing from more, and numbers are the same everywhere
     target = builtin_corpus(TARGET)
     sources = [builtin_corpus(domain) for domain in BUILTIN_DOMAINS if domain != TARGET]

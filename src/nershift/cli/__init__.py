@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 
 import typer
-from rich.console import Console
 from rich.logging import RichHandler
 from rich.markup import escape
 
@@ -26,7 +25,8 @@ from nershift.cli import (
     thresholds,
     train,
 )
-from nershift.errors import NershiftError
+from nershift.console import has_control, make_console, say, show_traceback
+from nershift.errors import ConfigError, NershiftError
 
 app = typer.Typer(
     help="Move a named entity recogniser to a new domain or language with few labels or none.",
@@ -39,7 +39,7 @@ app = typer.Typer(
 
 def _show_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"nershift {__version__}")
+        say(f"nershift {__version__}")
         raise typer.Exit
 
 
@@ -74,9 +74,17 @@ def spread(arguments: Sequence[str], names: Sequence[str] = ("--source", "--raw"
     return out
 
 
+def _harmless(argument: str) -> str:
+    """The argument, if it may be shown as it is: what typer says of wrong usage repeats it."""
+    if has_control(argument):
+        raise ConfigError("an argument has a control character", place=argument, fix="rename the file or folder")
+    return argument
+
+
 def main(commands: typer.Typer = app) -> None:
     """Exit with 0 on success, 1 for what a message explains, 2 for wrong usage, 130 when interrupted."""
-    console = Console(stderr=True)
+    console = make_console(stderr=True)
+    sys.excepthook = show_traceback
     logging.basicConfig(
         level=logging.INFO,
         format="%(message)s",
@@ -85,7 +93,7 @@ def main(commands: typer.Typer = app) -> None:
     for name in ("transformers", "datasets", "accelerate", "torch", "matplotlib"):
         logging.getLogger(name).setLevel(logging.ERROR)
     try:
-        commands(args=spread(sys.argv[1:]))
+        commands(args=spread([_harmless(word) for word in sys.argv[1:]]))
     except NershiftError as error:
         console.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(error.exit_code)

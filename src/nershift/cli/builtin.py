@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from nershift.console import say
+
 
 def register(app: typer.Typer) -> None:
     app.command("builtin")(builtin)
@@ -31,4 +33,4 @@ def builtin(
         for split, sentences in corpus.splits.items():
             conll.write(out_dir / corpus.domain / f"{split}.conll", sentences)
         sizes = ", ".join(f"{split} {len(sentences)}" for split, sentences in corpus.splits.items())
-        typer.echo(f"{out_dir / corpus.domain}: {sizes}; {', '.join(corpus.types)}")
+        say(f"{out_dir / corpus.domain}: {sizes}; {', '.join(corpus.types)}")

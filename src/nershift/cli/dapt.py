@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from nershift.cli import options as o
+from nershift.console import make_console
 
 RawFiles = Annotated[
     list[str], typer.Option("--raw", help="A file of raw text, one sentence per line; may be repeated.")
@@ -42,12 +42,13 @@ def dapt(
         overwrite=overwrite,
         quiet=quiet,
     )
-    Console().print(
+    make_console().print(
         f"held-out loss {metrics['loss_before']:.4f} → {metrics['loss']:.4f} after {metrics['best_step']} steps "
         f"({metrics['passes']:.1f} passes run); use it: --set encoder.kind=transformer "
         f"--set encoder.transformer.name={out}",
         soft_wrap=True,
         highlight=False,
+        markup=False,
     )
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from nershift.cli.options import Nested
+from nershift.console import make_console, say, to_json
 from nershift.data.checks import CheckReport
 from nershift.data.checks import check as run_check
 from nershift.data.formats import (
@@ -43,9 +43,9 @@ def check(
     """Report what a corpus contains and what is wrong with it, before any training."""
     report = run_check(paths, max_length, format=source_format, nested=nested or None)
     if as_json:
-        typer.echo(json.dumps(report.to_dict(), ensure_ascii=False, indent=2))
+        say(to_json(report.to_dict(), indent=2))
     else:
-        Console().print(render(report))
+        make_console().print(render(report))
     if strict and not report.ok:
         raise typer.Exit(1)
 
@@ -93,12 +93,12 @@ def convert(
 
 def _say(problems: Problems, sentences: list[Sentence], kept: list[Sentence], written: list[Path]) -> None:
     for problem in problems:
-        typer.echo(f"{problem.place}: {problem.kind}: {problem.found} → {problem.repair}", err=True)
+        say(f"{problem.place}: {problem.kind}: {problem.found} → {problem.repair}", err=True)
     for sentence in sentences:
         if len(kept) < len(sentences) and not sentence.tokens:
-            typer.echo(f"{sentence.place}: empty sentence → left out", err=True)
+            say(f"{sentence.place}: empty sentence → left out", err=True)
     mentions = sum(len(s.spans) for s in kept)
-    typer.echo(f"{len(kept):,} sentences with {mentions:,} mentions → {', '.join(map(str, written))}")
+    say(f"{len(kept):,} sentences with {mentions:,} mentions → {', '.join(map(str, written))}")
 
 
 def _scheme(name: str | None) -> Scheme | None:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from nershift.console import make_console
 from nershift.errors import CheckpointError, ConfigError
 
 _SENTENCES = 200  # of the run's test split, to verify an export on
@@ -35,7 +35,7 @@ def export(
     """
     from nershift.tagger.tagger import Tagger
 
-    console = Console(stderr=True)
+    console = make_console(stderr=True)
     if not onnx:
         if int8 or tolerance is not None:
             raise ConfigError("needs --onnx", place="--int8" if int8 else "--tolerance")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from nershift.cli import options as o
+from nershift.console import make_console, say, to_json
 from nershift.data.formats import writable
 from nershift.errors import ConfigError, OtherRunError
 
@@ -82,9 +81,9 @@ def curve(
         raise OtherRunError(error.found, place=str(out), expected=error.expected, fix=fix) from None
     files = save(study, out)
     if as_json:
-        typer.echo(json.dumps(study.to_dict()))
+        say(to_json(study.to_dict()))
         return
-    console = Console()
+    console = make_console()
     console.print(as_text(study))
     console.print(f"\nwritten: {', '.join(map(str, files))}", highlight=False, soft_wrap=True)
 
@@ -127,7 +126,7 @@ def next_(
     chosen = [c.sentence if suggest else c.sentence.with_spans(()) for c in choice.chosen]
     write_sentences(out, chosen, to, reviewed=False)
     if as_json:
-        typer.echo(json.dumps(_rows(choice), ensure_ascii=False))
+        say(to_json(_rows(choice)))
         return
     _show(choice, out)
 
@@ -157,7 +156,7 @@ def _show(choice: Choice, out: Path) -> None:
         table.add_column(column, justify="left" if column.startswith("sentence") else "right")
     for c in choice.chosen[:_SHOWN]:
         table.add_row(f"{c.uncertainty:.3f}", f"{c.distance:.3f}", coloured(c.sentence))
-    console = Console()
+    console = make_console()
     console.print(table)
     more = len(choice.chosen) - _SHOWN
     if more > 0:
@@ -175,7 +174,7 @@ def _pool(file: str) -> Sequence[Sentence]:
     if Path(file).is_file() and detect_format(file) == "raw":
         text = RawText(file)
         if text.bad:
-            Console(stderr=True).print(text.summary(), style="yellow", markup=False)
+            make_console(stderr=True).print(text.summary(), style="yellow", markup=False)
         return text
     return read_sentences(file)
 

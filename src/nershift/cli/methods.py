@@ -14,6 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from nershift.config import Config, SettingInfo, build, settings_of, to_yaml
+from nershift.console import make_console
 
 
 def methods(
@@ -25,11 +26,11 @@ def methods(
     from nershift.run import resolve
 
     if name is None:
-        _list(Console())
+        _list(make_console())
     elif as_yaml:
         sys.stdout.write(to_yaml(resolve(name, {"preset": preset})))
     else:
-        _explain(Console(), name, preset)
+        _explain(make_console(), name, preset)
 
 
 def _list(console: Console) -> None:

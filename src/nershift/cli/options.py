@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from nershift.config import merge, parse_settings, read_yaml
+from nershift.console import make_console
 from nershift.data.corpus import Corpus
 from nershift.data.spans import Sentence
 from nershift.errors import ConfigError, SetupError
@@ -60,7 +60,7 @@ Nested = Annotated[
     typer.Option("--nested", help="Entities may overlap; a corpus folder may also say so itself (corpus.yaml)."),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Delete what an earlier run left in --out.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Do not show progress.")]
 _TENTH = 0.1
 ENOUGH_FOR_DEV = 500  # sentences from which a tenth of a target's labels selects better than the last weights do
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -123,6 +123,6 @@ def raw_texts(pairs: Sequence[str] | None) -> dict[str, Sequence[Sentence]]:
             continue
         text = RawText(path, "raw" if format == "raw" else "text")
         if text.bad:
-            Console(stderr=True).print(f"--raw {name}={text.summary()}", style="yellow", markup=False)
+            make_console(stderr=True).print(f"--raw {name}={text.summary()}", style="yellow", markup=False)
         out[name] = text
     return out

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from nershift.console import say, to_json
 from nershift.errors import ConfigError
 
 
@@ -17,7 +16,7 @@ def _show_schema(asked: bool) -> None:
     if asked:
         from nershift.tagger.entities import SCHEMA
 
-        typer.echo(SCHEMA.read_text(encoding="utf-8").rstrip())
+        say(SCHEMA.read_text(encoding="utf-8").rstrip())
         raise typer.Exit
 
 
@@ -85,10 +84,10 @@ def predict(
     if out is not None:
         tagged = predict_corpus(tagger, file, out, min_confidence=min_confidence, adapt=adapt)
         entities = sum(len(s.spans) for s in tagged)
-        Console(stderr=True).print(f"{len(tagged)} sentences, {entities} entities → {out}")
+        say(f"{len(tagged)} sentences, {entities} entities → {out}", err=True)
         return
     for result in predict_file(tagger, file, min_confidence=min_confidence, adapt=adapt, why=why):
-        sys.stdout.write(json.dumps(result, ensure_ascii=False) + "\n")
+        say(to_json(result))
         sys.stdout.flush()
 
 
@@ -104,7 +103,7 @@ def _predict_on_ray(
             expected="nershift predict --ray ADDRESS --model DIR FOLDER --out FOLDER",
         )
     records, entities = predict_folder(model, Path(folder), out, address=address, min_confidence=least, adapt=adapt)
-    Console(stderr=True).print(f"{records} records, {entities} entities → {out}")
+    say(f"{records} records, {entities} entities → {out}", err=True)
 
 
 def register(app: typer.Typer) -> None:

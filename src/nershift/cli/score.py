@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from nershift.cli.options import Nested
+from nershift.console import make_console, say, to_json
 from nershift.data.spans import Sentence
 from nershift.errors import ConfigError
 
@@ -66,7 +65,7 @@ def evaluate(
     else:
         from nershift.reports.text import render
 
-        Console().print(render(report))
+        make_console().print(render(report))
 
 
 def compare(
@@ -108,7 +107,7 @@ def compare(
     else:
         from nershift.reports.text import render
 
-        Console().print(render(RunReport(title, verdict=verdict, notes=(tests,), comparisons=rows)))
+        make_console().print(render(RunReport(title, verdict=verdict, notes=(tests,), comparisons=rows)))
 
 
 def register(app: typer.Typer) -> None:
@@ -142,4 +141,4 @@ def _write(report: Any, html: Path | None, markdown: Path | None) -> None:
 
 
 def _print_json(value: dict[str, Any]) -> None:
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=1))
+    say(to_json(value, indent=1))

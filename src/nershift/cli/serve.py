@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from nershift.console import make_console
 from nershift.errors import ConfigError, MissingExtraError
 
 
@@ -62,7 +62,7 @@ def serve(
     service = Service(model, store, Limits(queue=queue, seconds=seconds, body_bytes=body_bytes), threads)
     shown = socket.gethostname() if host in ("0.0.0.0", "::") else host
     address = f"http://{f'[{shown}]' if ':' in shown else shown}:{listening.getsockname()[1]}/"
-    Console(stderr=True).print(
+    make_console(stderr=True).print(
         f"{address}{f'#token={token}' if token else ''}", style="bold", markup=False, soft_wrap=True
     )
     run(service, Guard(token), listening, quiet)

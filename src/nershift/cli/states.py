@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from nershift.console import make_console
 from nershift.errors import CheckpointError
 
 
@@ -34,7 +34,7 @@ def states(
             )
         maps.append(drawn)
     report = RunReport("Shared states of source and target", states=tuple(maps))
-    Console().print(render(report))
+    make_console().print(render(report))
     if html:
         save(report, html)
 

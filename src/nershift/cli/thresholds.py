@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from nershift.console import make_console, say, to_json
 from nershift.errors import CheckpointError, ConfigError
 
 
@@ -31,7 +30,7 @@ def thresholds(
     """
     rows = _measured(model, file, precision or ()) if file is not None else _stored(model, precision or ())
     if as_json:
-        typer.echo(json.dumps(rows))
+        say(to_json(rows))
         return
     table = Table(box=None, header_style="bold")
     for column in (
@@ -48,7 +47,7 @@ def thresholds(
             continue
         shares = [f"{100 * row[k]:.2f}" for k in ("found", "low", "kept")]
         table.add_row(f"{100 * row['precision']:.2f}", f"{row['confidence']:.4f}", *shares)
-    Console().print(table)
+    make_console().print(table)
 
 
 def _stored(model: Path, precisions: list[float] | tuple[float, ...]) -> list[dict[str, Any]]:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from nershift.cli import options as o
+from nershift.console import make_console, say
 from nershift.errors import CheckpointError
 from nershift.storage import write_text
 
@@ -80,7 +80,7 @@ def pretrain(
         overwrite=overwrite,
         quiet=quiet,
     )
-    Console().print(f"pretrained model in {folder}; adapt it: nershift adapt --from {folder} --target CORPUS --out DIR")
+    say(f"pretrained model in {folder}; adapt it: nershift adapt --from {folder} --target CORPUS --out DIR")
 
 
 def adapt(
@@ -178,7 +178,7 @@ def _absolute(name: str) -> str:
 def _show(folder: Path) -> None:
     from nershift.reports.run import show_run
 
-    show_run(folder, Console())
+    show_run(folder, make_console())
 
 
 def register(app: typer.Typer) -> None:

@@ -1,4 +1,4 @@
-"""What a run reports while it trains: `log.jsonl`, a progress bar, and TensorBoard if set."""
+"""What a run reports while it trains: `log.jsonl`, a progress bar or lines, and TensorBoard if set."""
 
 from __future__ import annotations
 
@@ -7,10 +7,63 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from nershift.console import make_console, say
 from nershift.errors import MissingExtraError
 from nershift.storage import replace_file
+
+
+class _Bar:
+    """A progress bar that is gone when the work is done."""
+
+    def __init__(self, console: Console, silent: bool) -> None:
+        note = TextColumn("{task.fields[note]}")
+        columns = TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), note
+        self._bar = Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=silent)
+        self._task: TaskID | None = None
+
+    def start(self) -> None:
+        self._bar.start()
+
+    def stop(self) -> None:
+        self._bar.stop()
+
+    def begin(self, name: str, done: int, total: int) -> None:
+        self._task = self._bar.add_task(name, total=total, completed=done, note="")
+
+    def show(self, done: int, note: str) -> None:
+        if self._task is not None:
+            self._bar.update(self._task, completed=done, note=note)
+
+    def end(self) -> None:
+        if self._task is not None:
+            self._bar.remove_task(self._task)
+
+
+class _Lines:
+    """Progress where a bar cannot move, in a log file or a notebook's cell: a line for each tenth of the work."""
+
+    def start(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+    def begin(self, name: str, done: int, total: int) -> None:
+        self._name, self._total, self._next = name, total, done
+        self.show(done, "")
+
+    def show(self, done: int, note: str) -> None:
+        self._line = f"{self._name}: {done} of {self._total} updates{f', {note}' if note else ''}"
+        self._told = done >= self._next
+        if self._told:
+            say(self._line, err=True)
+            self._next = done + max(1, self._total // 10)
+
+    def end(self) -> None:
+        if not self._told:  # it ended early
+            say(self._line, err=True)
 
 
 class TrainLogger:
@@ -23,16 +76,8 @@ class TrainLogger:
         self.path = folder / "log.jsonl"
         self.main = main
         self.lines = 0
-        self.bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-            disable=quiet or not main,
-        )
+        console, silent = make_console(stderr=True), quiet or not main
+        self.bar: _Bar | _Lines = _Bar(console, silent) if silent or console.is_terminal else _Lines()
         self.board: Any = None
         if tensorboard and main:
             try:

@@ -117,7 +117,7 @@ class Loop:
 
     def _train(self, compute: Compute) -> None:
         total = self.budget.total
-        task = self.logger.bar.add_task(self.stage.name, total=total, completed=self.progress.step, note="")
+        self.logger.bar.begin(self.stage.name, self.progress.step, total)
         written = time.monotonic()
         while self.progress.step < total and not self.budget.exhausted(self.config, self.progress.stale):
             self._step(self.progress.step, compute)
@@ -125,7 +125,7 @@ class Loop:
             self.average.add(self.progress.step, self.stage.model)
             if self.budget.due(self.progress.step):
                 self._evaluate()
-            self.logger.bar.update(task, completed=self.progress.step, note=self._note())
+            self.logger.bar.show(self.progress.step, self._note())
             every = self.config.checkpoint_steps
             due = time.monotonic() - written > self.config.checkpoint_seconds
             stop, due = self.processes.any_of(self.processes.stop_asked(), due)
@@ -137,7 +137,7 @@ class Loop:
                     f"stopped in stage '{self.stage.name}' after update {self.progress.step} of {total}",
                     fix="run the same command again (without --overwrite) to go on from there",
                 )
-        self.logger.bar.remove_task(task)
+        self.logger.bar.end()
 
     def _note(self) -> str:
         return self.stage.note(self.progress.best) if self.progress.best is not None else ""
