@@ -34,7 +34,7 @@ def main() -> None:
     from common import machine  # brings torch, which the clients do not need
 
     with tempfile.TemporaryDirectory() as scratch:
-        model = options.model or _train(Path(scratch) / "model")
+        model = options.model or train(Path(scratch) / "model")
         texts = Path(scratch) / "texts.json"
         texts.write_text(json.dumps(_texts(options.texts)), encoding="utf-8")
         found: dict[str, Any] = {"title": "The server, CNN-BiGRU-CRF", "machine": machine()}
@@ -64,7 +64,7 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _train(folder: Path) -> Path:
+def train(folder: Path) -> Path:
     """A tagger of the paper's size; how good it is does not matter here."""
     from nershift.data.builtin import builtin_corpus
     from nershift.run import transfer
@@ -207,9 +207,9 @@ class Server:
         with urllib.request.urlopen(request) as answer:
             return json.load(answer)
 
-    def megabytes(self) -> float:
+    def megabytes(self, which: str = "VmRSS") -> float:
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
+        return next(int(line.split()[1]) for line in lines if line.startswith(which)) / 1024
 
 
 def _role(name: str, **given: Any) -> dict[str, Any]:

@@ -78,3 +78,10 @@ def test_an_answer_can_be_sent_back(client: Any, tmp_path: Path) -> None:
 )
 def test_what_does_not_fit_is_told(client: Any, sentence: dict[str, Any], code: str, why: str) -> None:
     assert why in error(client.post("/export", json={"sentences": [sentence], "format": "jsonl"}), 422, code)
+
+
+def test_all_labelled_text_together_is_bounded(client: Any) -> None:
+    sentences = [{"text": ("a " * 1_000 + "\n") * 40, "entities": by_characters([(0, 1, "x")])}] * 3
+    for path, more in (("/export", {"format": "jsonl"}), ("/adapt", {})):
+        answer = client.post(path, json={"sentences": sentences, **more})
+        assert "more than 100000 tokens" in error(answer, 413, "too_long")

@@ -103,7 +103,9 @@ def test_unknown_versions_jobs_and_verbs(client: Any) -> None:
 
 
 def test_too_much(client: Any) -> None:
-    assert "characters" in error(client.post("/tag", json={"texts": ["a " * 50_000] * 3}), 422, "too_long")
+    assert "tokens" in error(client.post("/tag", json={"texts": ["a " * 50_000] * 3}), 413, "too_long")
+    assert "tokens" in error(client.post("/suggest", json={"texts": ["." * 60_000]}), 413, "too_long")
+    assert "tokens" in error(client.post("/tag", json={"tokens": [["a"] * 2_000] * 26}), 413, "too_long")
     big = json.dumps({"texts": ["x" * 2_100_000]}).encode()
     headers = {"content-type": "application/json"}
     assert "bytes" in error(client.post("/tag", content=big, headers=headers), 413, "too_large")
@@ -113,6 +115,56 @@ def test_too_much(client: Any) -> None:
             yield b"x" * 10_000
 
     error(client.post("/tag", content=pieces(), headers=headers), 413, "too_large")
+
+
+def test_long_text_without_much_in_it_is_no_reason_to_refuse(client: Any) -> None:
+    answer = client.post("/tag", json={"texts": ["x" * 100_000, " " * 100_000, "1.2" * 33_000, TEXT]})
+    assert [len(row["tokens"]) for row in answer.json()["results"]] == [1, 0, 1, len(TEXT.split())]
+
+
+def test_large_requests_are_read_as_small_ones_are(client: Any) -> None:
+    """Bodies beyond some size are read in a thread of their own; answers and refusals are the same."""
+    space = " " * 30_000
+    headers = {"content-type": "application/json"}
+    bodies = [
+        '{"texts": [}',
+        "[]",
+        "null",
+        '{"texts": [1]}',
+        '{"texts": "a"}',
+        '{"tokens": [[""]]}',
+        '{"other": 1}',
+        "[" * 3_000,
+    ]
+    bodies += [
+        '{"texts": ["Ada met Ruiz ."]}',
+        '{"tokens": [["Ada"]], "min_confidence": 0.5}',
+        '{"texts": [], "model": "v9"}',
+    ]
+    for body in bodies:
+        small, large = (client.post("/tag", content=body + more, headers=headers) for more in ("", space))
+        assert large.status_code == small.status_code
+        assert large.content == small.content, body
+
+
+def test_a_thousand_errors_are_told_as_one(client: Any) -> None:
+    """Listing them all takes longer than reading the body."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from nershift.server import schemas
+
+    entity = {"token_start": "x", "token_end": 1, "label": "x"}
+    sentences = [{"tokens": ["a"], "entities": [entity] * 100}] * 100
+    for request, body in (
+        (schemas.TagRequest, {"texts": [1] * 200}),
+        (schemas.TagRequest, {"tokens": [[""] * 1_000] * 50}),
+        (schemas.TagRequest, {f"f{i}": 1 for i in range(1_000)}),
+        (schemas.AdaptRequest, {"sentences": sentences}),
+        (schemas.ExportRequest, {"sentences": sentences, "format": "conll"}),
+    ):
+        with pytest.raises(ValidationError) as caught:
+            TypeAdapter(request).validate_python(body)
+        assert caught.value.error_count() <= 4
 
 
 def test_health_models_metrics_and_docs(client: Any) -> None:

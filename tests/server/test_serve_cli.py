@@ -77,3 +77,32 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, small_model: 
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     told = failure("--model", str(small_model))
     assert "nershift[serve]" in str(told)
+
+
+def test_whoever_waits_when_the_server_stops_is_told(small_model: Path, tmp_path: Path) -> None:
+    """Tagged or told to come back: no 500, no closed connection, no traceback."""
+    process, said = start("--model", str(small_model), "--store", str(tmp_path), "--port", "0", "--quiet")
+    port = int(re.findall(r":(\d+)/", said)[0])
+    body = json.dumps({"texts": ["Okafor flew from Leeds to Porto .\n" * 300]}).encode()
+    head = "POST /tag HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n"
+    try:
+        assert ask(port, "/health")["status"] == "ok"
+        clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(24)]
+        for client in clients:
+            client.sendall(head.format(len(body)).encode() + body)
+        late = socket.create_connection(("127.0.0.1", port))
+        late.sendall(head.format(len(body)).encode() + body[:-1])
+        while ask(port, "/health")["queue"] < 4:
+            pass
+    finally:
+        process.send_signal(signal.SIGTERM)
+    statuses = []
+    for client in (*clients, late):
+        client.settimeout(20)
+        statuses.append(int(client.recv(1 << 16)[9:12]))
+        client.close()
+    assert set(statuses) <= {200, 503}
+    assert statuses[-1] == 503
+    assert process.wait(20) in (0, -signal.SIGTERM)
+    assert process.stderr is not None
+    assert process.stderr.read() == ""

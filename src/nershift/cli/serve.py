@@ -37,6 +37,9 @@ def serve(
     body_bytes: Annotated[
         int, typer.Option("--body-bytes", min=1000, help="Largest request body, in bytes; larger ones get 413.")
     ] = 2_000_000,
+    tokens: Annotated[
+        int, typer.Option("--tokens", min=100, help="Most tokens of one request to tag; larger ones get 413.")
+    ] = 50_000,
     threads: Annotated[
         int, typer.Option("--threads", min=0, help="Threads per batch; 0: one, or all for a transformer.")
     ] = 0,
@@ -59,7 +62,8 @@ def serve(
     if token is None and not is_loopback(host):
         token = new_token()
     listening = listen(host, port)
-    service = Service(model, store, Limits(queue=queue, seconds=seconds, body_bytes=body_bytes), threads)
+    limits = Limits(queue=queue, seconds=seconds, body_bytes=body_bytes, tokens=tokens)
+    service = Service(model, store, limits, threads)
     shown = socket.gethostname() if host in ("0.0.0.0", "::") else host
     address = f"http://{f'[{shown}]' if ':' in shown else shown}:{listening.getsockname()[1]}/"
     make_console(stderr=True).print(

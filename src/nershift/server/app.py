@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
@@ -20,6 +21,7 @@ from nershift import __version__
 from nershift.data.formats import writable
 from nershift.errors import NershiftError
 from nershift.server import schemas
+from nershift.server.aside import route_class
 from nershift.server.downloads import export, zip_folder
 from nershift.server.gate import Gate
 from nershift.server.labelled import labelled_sentences
@@ -42,14 +44,15 @@ def _refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
         401: "A token is needed.",
         403: "Not addressed to this machine, or from a page of another address.",
         404: "There is none of this name.",
+        408: "The body did not arrive in time.",
         409: "No room for another version.",
-        413: "The body is too large.",
+        413: "The body is too large, or the text too long.",
         415: "The body is not announced as JSON.",
         422: "The request cannot be used as it is.",
         429: "Too many requests wait, or an adaptation is under way.",
-        503: "No answer in time, or the server is stopping.",
+        503: "No answer in time, too much to do, or the server is stopping.",
     }
-    chosen = (401, 403, 413, 503, *statuses)
+    chosen = (401, 403, 408, 413, 503, *statuses)
     return {s: {"model": schemas.ErrorAnswer, "description": meanings[s]} for s in sorted(chosen)}
 
 
@@ -70,9 +73,10 @@ def make_app(service: Service, guard: Guard | None = None) -> FastAPI:
         redoc_url=None,
         swagger_ui_oauth2_redirect_url=None,
     )
-    app.add_middleware(Gate, guard=guard or Guard(), limits=service.limits, metrics=service.metrics)
+    app.router.route_class = route_class(service.aside)
+    app.add_middleware(Gate, guard=guard or Guard(), bodies=service.bodies, metrics=service.metrics)
     _add_errors(app)
-    _add_page(app)
+    _add_page(app, service)
     _add_tagging(app, service)
     _add_versions(app, service)
     _add_adaptation(app, service)
@@ -94,10 +98,10 @@ def _add_tagging(app: FastAPI, service: Service) -> None:
         content = await service.tag(*_parts(body), body.model, body.min_confidence)
         return Response(content, media_type="application/json")
 
-    @app.post("/suggest", responses=_refusals(415, 422, 429))
-    async def suggest(body: schemas.SuggestRequest) -> schemas.SuggestAnswer:
+    @app.post("/suggest", response_model=schemas.SuggestAnswer, responses=_refusals(415, 422, 429))
+    async def suggest(body: schemas.SuggestRequest) -> Response:
         """Which sentences to correct next: those the tagger is least certain of."""
-        return schemas.SuggestAnswer(**await service.suggest(*_parts(body)))
+        return Response(await service.suggest(*_parts(body)), media_type="application/json")
 
 
 def _parts(body: Any) -> tuple[list[str] | None, list[list[str]] | None]:
@@ -132,7 +136,7 @@ def _add_adaptation(app: FastAPI, service: Service) -> None:
     @app.post("/adapt", status_code=202, responses=_refusals(409, 415, 422, 429))
     async def adapt(body: schemas.AdaptRequest) -> schemas.JobStarted:
         """Learn from corrected sentences in the background; labels of the serving version are kept."""
-        sentences = await run_in_threadpool(labelled_sentences, body.sentences)
+        sentences = await service.aside.run(labelled_sentences, body.sentences)
         job = await run_in_threadpool(service.jobs.start, sentences, body.note, body.cross_validate)
         return schemas.JobStarted(job=job.name)
 
@@ -155,13 +159,13 @@ def _add_adaptation(app: FastAPI, service: Service) -> None:
     @app.post("/export", response_class=Response, responses=answers)
     async def export_labels(body: schemas.ExportRequest) -> Response:
         """Labelled sentences as a file; what needs several files comes as a zip."""
-        sentences = await run_in_threadpool(labelled_sentences, body.sentences)
-        content, media, name = await run_in_threadpool(export, sentences, body.format)
+        sentences = await service.aside.run(labelled_sentences, body.sentences)
+        content, media, name = await service.aside.run(export, sentences, body.format)
         headers = {"content-disposition": f'attachment; filename="{name}"'}
         return Response(content, media_type=media, headers=headers)
 
 
-def _add_page(app: FastAPI) -> None:
+def _add_page(app: FastAPI, service: Service) -> None:
     @app.get("/", include_in_schema=False)
     async def page() -> Response:
         return _page_file("index.html")
@@ -172,9 +176,14 @@ def _add_page(app: FastAPI) -> None:
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
-        from nershift.server.reference import reference_page
+        return HTMLResponse(await service.aside.run(_reference, app))
 
-        return HTMLResponse(reference_page(app.openapi()))
+
+@lru_cache(1)
+def _reference(app: FastAPI) -> str:
+    from nershift.server.reference import reference_page
+
+    return reference_page(app.openapi())
 
 
 def _page_file(name: str) -> Response:

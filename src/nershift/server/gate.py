@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-import anyio
-
-from nershift.server.limits import Limits
+from nershift.server.bodies import Bodies, Receive
 from nershift.server.metrics import Metrics
-from nershift.server.refusals import Refusal, too_slow
+from nershift.server.refusals import Refusal, shutting_down
 from nershift.server.security import PAGE_POLICY, Guard
 
 Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -31,53 +29,37 @@ class Gate:
     The body is read here, whole and bounded, so that nothing behind the gate ever sees more of it.
     """
 
-    def __init__(self, app: App, *, guard: Guard, limits: Limits, metrics: Metrics) -> None:
-        self.app, self.guard, self.limits, self.metrics = app, guard, limits, metrics
+    def __init__(self, app: App, *, guard: Guard, bodies: Bodies, metrics: Metrics) -> None:
+        self.app, self.guard, self.bodies, self.metrics = app, guard, bodies, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         began, status = time.perf_counter(), 500
+        started = left = False
 
         async def sending(message: MutableMapping[str, Any]) -> None:
-            nonlocal status
+            nonlocal status, started
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status, started = message["status"], True
                 message["headers"] = [*message.get("headers", ()), *_HEADERS]
             await send(message)
 
         try:
             self.guard.check(scope["method"], scope["path"], scope["headers"])
-            body = await self._body(dict(scope["headers"]), receive)
-            await self.app(scope, _replay(body, receive), sending)
+            async with self.bodies.read(dict(scope["headers"]), receive) as body:
+                left = body is None
+                if body is not None:
+                    await self.app(scope, _replay(body, receive), sending)
         except Refusal as refusal:
             await refusal.response()(scope, receive, sending)
+        except asyncio.CancelledError:  # the server stops, and has waited for this answer as long as it does
+            if not started:
+                await shutting_down().response()(scope, receive, sending)
         finally:
-            self.metrics.answered(_route(scope), status, time.perf_counter() - began)
-
-    async def _body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
-        length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > self.limits.body_bytes:
-            raise self._too_large()
-        parts, size = [], 0
-        with anyio.move_on_after(self.limits.seconds):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    return b""
-                part = message.get("body", b"")
-                parts.append(part)
-                size += len(part)
-                if size > self.limits.body_bytes:
-                    raise self._too_large()
-                if not message.get("more_body"):
-                    return b"".join(parts)
-        raise too_slow(self.limits.seconds)
-
-    def _too_large(self) -> Refusal:
-        limit = self.limits.body_bytes
-        return Refusal(413, "too_large", f"the body is larger than {limit} bytes", "send less at once")
+            if not left:
+                self.metrics.answered(_route(scope), status, time.perf_counter() - began)
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from nershift.tagger.tagger import Tagger
 
 _BATCH = 64  # sentences
 _KEPT_FORMS = 200_000  # distinct word forms kept between batches
+_ROWS = 1_000  # of a list, written at once
 
 
 @dataclass(frozen=True)
@@ -88,3 +90,13 @@ def answer(reading: Reading, tagged: Sequence[Tagged], min_confidence: float) ->
         "entities": entities,
         "uncertainty": [round(t.uncertainty, 4) for t in tagged],
     }
+
+
+def to_json(value: Any) -> str:
+    """As ``json.dumps``, but long lists are written part by part: until a call is done no other thread gets a turn."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(name)}: {to_json(inner)}" for name, inner in value.items()) + "}"
+    if isinstance(value, list) and len(value) > _ROWS:
+        parts = (to_json(value[at : at + _ROWS])[1:-1] for at in range(0, len(value), _ROWS))
+        return f"[{', '.join(parts)}]"
+    return json.dumps(value, ensure_ascii=False)

@@ -19,9 +19,10 @@ def labelled_sentences(rows: Sequence[LabelledText | LabelledTokens]) -> list[Se
 
     Raises:
         DataError: an entity lies outside, overlaps another, has a border inside a token or another text than it says.
-        Refusal: a text is longer than tokens may be.
+        Refusal: a text is longer than tokens may be (422), or all together are too much (413).
     """
     out: list[Sentence] = []
+    tokens = 0
     for number, row in enumerate(rows):
         place = f"sentence {number}"
         if isinstance(row, LabelledText):
@@ -33,6 +34,10 @@ def labelled_sentences(rows: Sequence[LabelledText | LabelledTokens]) -> list[Se
         if longest > limits.MOST_TOKENS:
             message = f"{place}: {longest} tokens in one sentence, at most {limits.MOST_TOKENS} are allowed"
             raise Refusal(422, "too_long", message, "break the text into lines: each is a sentence")
+        tokens += sum(map(len, found))
+        if tokens > limits.MOST_LABELLED_TOKENS:
+            message = f"{place}: more than {limits.MOST_LABELLED_TOKENS} tokens in the sentences up to here"
+            raise Refusal(413, "too_long", message, "send fewer sentences at once")
         if len(out) > limits.MOST_LABELLED:
             message = f"{place}: more than {limits.MOST_LABELLED} sentences in the texts up to here"
             raise Refusal(422, "too_long", message, "send fewer texts at once")

@@ -1,4 +1,4 @@
-"""How much one request, and all of them together, may ask for."""
+"""How much one request, and all of them together, may ask for, and how long each part may take."""
 
 from __future__ import annotations
 
@@ -9,20 +9,42 @@ MOST_CHARACTERS = 100_000  # of one text
 MOST_TOKENS = 2_000  # of one tokenised sentence
 MOST_LETTERS = 200  # of one token
 MOST_LABELLED = 1_000  # sentences of one adaptation or export
+MOST_LABELLED_TOKENS = 100_000  # of them together
 MOST_SPANS = 500  # entities of one labelled sentence
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What an operator may set; memory that requests can claim is bounded by these."""
+    """What an operator may set; memory that requests can claim is bounded by these.
 
+    The groups stand in the order in which a request meets them.
+    """
+
+    # A connection, before anything is known of who asks.
+    connections: int = 512  # then those that owe a request for longest make room
+    head_bytes: int = 32_768  # of the first line and the headers → 431
+    headers: int = 100  # → 431
+    pipelined: int = 8  # requests on a connection that are not answered yet
+    head_seconds: float = 10.0  # until the head of a request is there → 408
+    rest_seconds: float = 5.0  # for the rest of a request that has been refused
+    idle_seconds: float = 30.0  # between two requests
+    write_seconds: float = 60.0  # for a client to take an answer
+
+    # A body.
     body_bytes: int = 2_000_000  # → 413
-    characters: int = 200_000  # of all texts of one request → 422
+    body_seconds: float = 20.0  # until it is there → 408
+    held_bytes: int = 32_000_000  # bodies of all requests together; then those that arrive for longest make room → 503
+    values: int = 100_000  # lists, objects and what is in them → 413
+
+    # Tagging.
+    tokens: int = 50_000  # of one request → 413
     queue: int = 256  # requests waiting to be tagged → 429
-    queue_characters: int = 2_000_000  # and their characters together → 429
+    queue_tokens: int = 250_000  # and their tokens together → 429
     seconds: float = 30.0  # until an answer → 503
     batch_requests: int = 64  # tagged together
-    batch_characters: int = 50_000
+    batch_tokens: int = 4_096
+
+    # Versions and adaptation.
     versions: int = 200  # kept on disk → 409
     loaded: int = 3  # versions in memory
     jobs: int = 50  # remembered

@@ -8,32 +8,42 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstrai
 
 from nershift.server import limits
 
+_MOST_FIELDS = 20  # of an object
 VERSION = r"^v[1-9][0-9]{0,5}$"
 JOB = r"^j[0-9a-f]{8}$"
 VersionName = Annotated[str, StringConstraints(pattern=VERSION)]
 # A bound on the length also makes sure that a string is Unicode text, without half a surrogate pair.
 Text = Annotated[str, StringConstraints(max_length=limits.MOST_CHARACTERS)]
 Token = Annotated[str, StringConstraints(min_length=1, max_length=limits.MOST_LETTERS)]
-Tokens = Annotated[list[Token], Field(max_length=limits.MOST_TOKENS)]
+Tokens = Annotated[list[Token], Field(max_length=limits.MOST_TOKENS, fail_fast=True)]
 # No white space, and not the tag for "no entity"; the rest of a type's name is up to people.
 Label = Annotated[str, StringConstraints(pattern=r"^([^\sO]|\S{2,})$", max_length=60)]
 Confidence = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 
 
 class _Request(BaseModel):
+    """What a request may hold, and nothing else. Lists stop at their first error: telling 100,000 takes a second."""
+
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_fields(cls, value: Any) -> Any:
+        if isinstance(value, dict) and len(value) > _MOST_FIELDS:
+            raise ValueError(f"has {len(value)} fields, of which at most {len(cls.model_fields)} have a meaning")
+        return value
 
 
 class Texts(_Request):
     """Running text; the server finds sentences and tokens."""
 
-    texts: list[Text] = Field(max_length=limits.MOST_TEXTS)
+    texts: list[Text] = Field(max_length=limits.MOST_TEXTS, fail_fast=True)
 
 
 class TokenLists(_Request):
     """Sentences that are tokens already."""
 
-    tokens: list[Tokens] = Field(max_length=limits.MOST_TEXTS)
+    tokens: list[Tokens] = Field(max_length=limits.MOST_TEXTS, fail_fast=True)
 
 
 class TagTexts(Texts):
@@ -105,15 +115,15 @@ class TextEntity(_Answered):
 class LabelledTokens(_Request):
     """All entities of the sentence: a token in none of them is learned as part of none."""
 
-    tokens: Annotated[list[Token], Field(min_length=1, max_length=limits.MOST_TOKENS)]
-    entities: list[TokenEntity] = Field(default=[], max_length=limits.MOST_SPANS)
+    tokens: Annotated[list[Token], Field(min_length=1, max_length=limits.MOST_TOKENS, fail_fast=True)]
+    entities: list[TokenEntity] = Field(default=[], max_length=limits.MOST_SPANS, fail_fast=True)
 
 
 class LabelledText(_Request):
     """All entities of the text, by characters; the server finds sentences and tokens."""
 
     text: Annotated[str, StringConstraints(min_length=1, max_length=limits.MOST_CHARACTERS)]
-    entities: list[TextEntity] = Field(default=[], max_length=limits.MOST_SPANS)
+    entities: list[TextEntity] = Field(default=[], max_length=limits.MOST_SPANS, fail_fast=True)
 
 
 def _labelled(value: Any) -> str:
@@ -126,13 +136,13 @@ LabelledSentence = Annotated[
 
 
 class AdaptRequest(_Request):
-    sentences: list[LabelledSentence] = Field(min_length=1, max_length=limits.MOST_LABELLED)
+    sentences: list[LabelledSentence] = Field(min_length=1, max_length=limits.MOST_LABELLED, fail_fast=True)
     note: str = Field(default="", max_length=500)
     cross_validate: bool = True
 
 
 class ExportRequest(_Request):
-    sentences: list[LabelledSentence] = Field(min_length=1, max_length=limits.MOST_LABELLED)
+    sentences: list[LabelledSentence] = Field(min_length=1, max_length=limits.MOST_LABELLED, fail_fast=True)
     format: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]{1,20}$")]
 
 

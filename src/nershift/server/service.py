@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from nershift.data.spans import Sentence
+from nershift.data.token_bound import most_tokens
+from nershift.server.aside import Aside
 from nershift.server.batcher import Batcher
-from nershift.server.inference import Reading, Tagged, answer, tag
+from nershift.server.bodies import Bodies
+from nershift.server.inference import Reading, Tagged, answer, tag, to_json
 from nershift.server.jobs import Jobs
 from nershift.server.learning import threads_for
 from nershift.server.limits import Limits
 from nershift.server.metrics import Metrics
-from nershift.server.refusals import Refusal
 from nershift.server.versions import Store
 
 
@@ -36,19 +37,24 @@ class Service:
         tagger = self.store.tagger(self.store.current)
         torch.set_num_threads(threads or (threads_for(tagger.model) if tagger else 1))
         self.metrics = Metrics()
+        self.aside = Aside()
+        self.bodies = Bodies(self.limits)
         self.batcher = Batcher(self._tag, self.limits, self.metrics.batch)
         self.jobs = Jobs(self.store, self.limits, ended=self.metrics.adapted)
         self.metrics.watch(lambda: len(self.batcher), lambda: len(self.store))
+
+    def stop(self) -> None:
+        """Refuse what waits, and what comes, so that every client has its answer before :meth:`close`."""
+        self.bodies.stop()
+        self.batcher.stop()
 
     def close(self) -> None:
         self.jobs.close()
         self.batcher.close()
         self.store.close()
 
-    def _tag(self, version: str, readings: Sequence[Reading]) -> list[list[Tagged]]:
-        """Tag the sentences of all readings in one batch; a list for each reading."""
-        tagged = iter(tag(self.store.tagger(version), [s for r in readings for s in r.sentences]))
-        return [list(islice(tagged, len(r.sentences))) for r in readings]
+    def _tag(self, version: str, sentences: Sequence[Sentence]) -> list[Tagged]:
+        return tag(self.store.tagger(version), sentences)
 
     async def tag(
         self,
@@ -61,35 +67,30 @@ class Service:
         name = self.store.find(version).name
 
         def finish(readings: list[Reading], tagged: list[list[Tagged]]) -> bytes:
-            results = [answer(r, t, min_confidence) for r, t in zip(readings, tagged, strict=True)]
-            return json.dumps({"model": name, "results": results}, ensure_ascii=False).encode()
+            results = (answer(r, t, min_confidence) for r, t in zip(readings, tagged, strict=True))
+            return f'{{"model": "{name}", "results": [{", ".join(map(to_json, results))}]}}'.encode()
 
         content: bytes = await self._submit(name, texts, tokens, finish)
         return content
 
-    async def suggest(self, texts: list[str] | None, tokens: list[list[str]] | None) -> dict[str, Any]:
-        """Sentences by uncertainty, the least certain first; they are numbered through all texts."""
+    async def suggest(self, texts: list[str] | None, tokens: list[list[str]] | None) -> bytes:
+        """JSON: sentences by uncertainty, the least certain first; they are numbered through all texts."""
 
-        def finish(readings: list[Reading], tagged: list[list[Tagged]]) -> dict[str, Any]:
+        def finish(readings: list[Reading], tagged: list[list[Tagged]]) -> bytes:
             scores = [round(t.uncertainty, 4) for row in tagged for t in row]
             order = sorted(range(len(scores)), key=lambda i: -scores[i])
-            return {"order": order, "scores": scores}
+            return to_json({"order": order, "scores": scores}).encode()
 
-        ranking: dict[str, Any] = await self._submit(self.store.current, texts, tokens, finish)
-        return ranking
+        content: bytes = await self._submit(self.store.current, texts, tokens, finish)
+        return content
 
     async def _submit(self, version: str, texts: list[str] | None, tokens: list[list[str]] | None, finish: Any) -> Any:
-        if texts is not None:
-            size = sum(len(text) for text in texts)
-        else:
-            size = sum(len(token) + 1 for row in tokens or () for token in row)
-        if size > self.limits.characters:
-            message = f"{size} characters in one request, at most {self.limits.characters} are allowed"
-            raise Refusal(422, "too_long", message, "send fewer texts at once")
-
         def read() -> list[Reading]:
             if texts is not None:
                 return [Reading.of_text(text) for text in texts]
             return [Reading.of_tokens(row) for row in tokens or ()]
 
-        return await self.batcher.submit(version, read, finish, size)
+        bound = sum(map(len, texts if texts is not None else tokens or ()))  # a token has a character at least
+        if texts is not None and bound > self.limits.tokens:
+            bound = await self.aside.run(lambda: sum(map(most_tokens, texts)))
+        return await self.batcher.submit(version, read, finish, bound)
