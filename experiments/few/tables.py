@@ -5,7 +5,7 @@ Everything here runs on a CPU. Choices are made by dev scores of four corpora an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from experiments.cells import Cell
@@ -73,6 +73,24 @@ BUDGETS: Rows = {
     for updates, size in ((250, 4), (500, 4), (1000, 4), (2000, 4), (1000, 8), (1000, 16), (1000, 32))
 }
 _MINILM = {"encoder": {"kind": "transformer", "transformer": {"name": "minilm"}}}
+# Pretrained encoders: how fast they may learn, and for how long.
+ENCODERS = ("minilm", "distilbert-cased", "mpnet")
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "encoder at 2e-5": {"encoder_lr": 2e-5},
+    "encoder at 5e-5": {"encoder_lr": 5e-5},
+    "encoder at 1e-4": {"encoder_lr": 1e-4},
+    "encoder at 2e-4": {"encoder_lr": 2e-4},
+    "encoder at 5e-5, 1,000 updates": {"encoder_lr": 5e-5, "updates": 1000},
+    "encoder at 1e-4, 1,000 updates": {"encoder_lr": 1e-4, "updates": 1000},
+}
+
+
+def encoder_rows(encoder: str, settings: Iterable[str] = _SETTINGS) -> Rows:
+    """The target alone with an encoder; batches of 4, 500 updates unless the row says otherwise."""
+    plain = {"encoder": {"kind": "transformer", "transformer": {"name": encoder}}, "train": {"updates": 500}}
+    return {f"{encoder}, {name}": ("target_only", merge(plain, {"train": _SETTINGS[name]})) for name in settings}
+
+
 METHODS = ("target_only", "finetune", "multitask", "metaner", "auto-datnet")
 WHICH = (
     "crossner_music", "crossner_politics", "mit_movie", "mit_restaurant", "re3d", "bionlp13cg", "wnut2016",
@@ -95,6 +113,7 @@ _RECIPE = (
     "on dev: the mean of the last weights is kept."
 )
 _ON_DEV = "Dev scores, by which we choose."
+_LONGER = "Rows say how long they train."
 _TWO_METHODS = "Fine-tuning also trains on the sources: compare rows of one method."
 
 
@@ -125,6 +144,13 @@ def _pair(name: str, title: str, rows: Rows, shots: Sequence[int], unequal: str 
 TABLES = [
     *_pair("few-heads", "Few labels, which head", HEADS, SHOTS, _TWO_METHODS),
     *_pair("few-rows", "Few labels, how rows of the target's head start", NEW_ROWS, (10, 50)),
+    *(
+        table
+        for encoder in ENCODERS
+        for table in _pair(
+            f"few-{encoder}", f"Few labels, how to train {encoder}", encoder_rows(encoder), (10, 50, 200), _LONGER
+        )
+    ),
     Table(
         "few-budget",
         "Few labels, how many updates of how many sentences: F1 on dev",

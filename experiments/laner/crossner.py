@@ -76,6 +76,8 @@ def _joint(epochs: int, landing: int = 50, share: float = 0.1, **train: Any) -> 
 
 
 _GENTLE = {"encoder_lr": 1e-5}
+_OWN = merge(_NAMES, {"options": {"own_types": True}})
+_EIGHT = _joint(8, share=0.3)
 ABLATION: dict[str, Step] = {
     "tagger, carried, best recipe": ("tagger, carried", _joint(4), DOMAINS),
     "CRF, carried, best recipe": ("CRF, carried", _joint(4), DOMAINS),
@@ -94,6 +96,23 @@ ABLATION: dict[str, Step] = {
         )
         for landing in (0, 5, 15)
     },
+    "… 8 joint epochs, share 0.3, own types": ("LB+LC", merge(_EIGHT, _OWN), DOMAINS),
+    "… 8 joint epochs, share 0.3, own types, gentle landing of 15 epochs": (
+        "LB+LC",
+        merge(_joint(8, 15, 0.3, **_GENTLE), _OWN),
+        DOMAINS,
+    ),
+    "… 8 joint epochs, share 0.3, entities replaced there too": (
+        "LB+LC",
+        merge(merge(_EIGHT, _NAMES), {"pretrain": {"mention_replacement": 0.3}}),
+        DOMAINS,
+    ),
+    "… 8 joint epochs, share 0.3, perturbed word vectors on the target": (
+        "LB+LC",
+        merge(merge(_EIGHT, _NAMES), {"train": {"fgm_epsilon": 1.0}}),
+        DOMAINS,
+    ),
+    "tagger, carried, 8 joint epochs, share 0.3": ("tagger, carried", _EIGHT, DOMAINS),
     "tagger, carried, 8 joint epochs, share 0.3, gentle landing of 15 epochs": (
         "tagger, carried",
         _joint(8, 15, 0.3, **_GENTLE),
@@ -105,7 +124,9 @@ _ABLATION_NOTE = (
     f"mpnet with characters; sources: CoNLL-2003, wikigold and the training splits of all five targets. A joint epoch "
     f"is {EPOCH} updates of 64 sentences, share 0.1 (train.min_source_share: how often small sources are seen beside "
     f"the largest), one of the target {TARGET_EPOCH} updates of 8, 50 of them unless the row says otherwise. Gentle: "
-    "the encoder at 1e-5. A landing of 0 epochs is one update. New types start from their names."
+    "the encoder at 1e-5. A landing of 0 epochs is one update. New types start from their names. Own types: on the "
+    "sources a sentence chooses among the types of its own corpus (options.own_types); the plain tagger always does, "
+    "since it has a head for each corpus."
 )
 _LONGER = "Rows say how long they train: that is what they compare."
 

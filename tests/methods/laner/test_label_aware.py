@@ -337,3 +337,24 @@ def test_confidences_are_among_the_types_that_may_be_predicted() -> None:
     alone = SPACE.encode(answer[0], 9)
     total = sum(float(shown_scores(head, states[0], alone[:i], hidden)[alone[i]]) for i in range(9))
     assert float(head.surprise(states, MASK, answer)[0]) == pytest.approx(-total, rel=1e-4)
+
+
+@both_paths
+def test_the_loss_may_compare_the_tags_of_some_types_alone() -> None:
+    """The gold tag's share among `O` and the tags of `A`, from the equations; rows of `B` learn nothing."""
+    head, states = make(), states_of()
+    both, allowed = bilstm(head), head.tags_of(["A"])
+    assert allowed.tolist() == [tag == "O" or tag.endswith("A") for tag in SPACE.tags]
+    tags = torch.tensor([SPACE.index[t] for t in ("O", "B-A", "I-A")])[legal_tags() % 3] * MASK
+    with head.choosing_among(allowed):
+        losses = head.loss(states, MASK, tags)
+    for h, path_, length, loss in zip(states, tags.tolist(), LENGTHS, losses, strict=True):
+        expected = 0.0
+        for i in range(length):
+            scores = scores_at(head, both, h[:length], path_[:i])
+            expected -= (scores[path_[i]] - scores[allowed].logsumexp(0)).item()
+        assert loss.item() == pytest.approx(expected, abs=1e-4)
+    losses.sum().backward()
+    assert head.project.weight.grad is not None
+    assert (head.project.weight.grad.abs().sum(1) > 1e-4).tolist() == allowed.tolist()
+    assert not torch.allclose(head.loss(states, MASK, tags), losses)  # outside, all tags count

@@ -269,3 +269,20 @@ def test_a_checked_run_says_where_step_by_step_would_differ(
     assert counts["passes"] >= 1
     plain = transfer("laner", corpus, out=tmp_path / "plain", config=quick, quiet=True)
     assert "decoding" not in plain.metrics
+
+
+def test_with_own_types_a_corpus_leaves_the_rows_of_other_types_alone(
+    make_method: Make, heterogeneous: list[Corpus]
+) -> None:
+    *sources, target = heterogeneous
+    stage = make_method("laner", sources, target, merge(QUICK, {"options": {"own_types": True}})).pretrain()
+    head = head_of(stage.model, "shared")
+    assert len({c.types for c in sources}) > 1
+    for step in range(stage.steps_per_epoch):
+        batches = stage.draw(step, 0, 1)
+        stage.gradients(batches, lambda loss: loss.backward())
+        (name,) = batches
+        own = next(c.types for c in sources if c.name == name)
+        moved = {head.space.tags[i] for i in (head.project.weight.grad.abs().sum(1) > 1e-5).nonzero()[:, 0]}
+        assert {tag[2:] for tag in moved - {"O"}} == set(own)
+        stage.model.zero_grad()

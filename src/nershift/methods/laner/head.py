@@ -8,7 +8,8 @@ Departures from the authors' public code are listed in README.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
@@ -84,6 +85,7 @@ class LabelAwareHead(TagHead):
     # [C + 1, C]: tag before × tag, those that may not be predicted among them; the last row starts a sentence.
     _forbidden: Tensor
     _unfinished: Tensor  # [C]: tags that cannot end a sentence
+    _choice: Tensor | None = None  # [C]: tags that the loss compares; None: all
 
     Settings = LabelAwareSettings
     cuda_graph_safe = True
@@ -164,7 +166,24 @@ class LabelAwareHead(TagHead):
         before = tags
         if self.training and self.settings.sampling:
             before = self._sampled(states, mask, tags)
-        return tag_nll(self.log_probabilities(states, mask, before), mask, tags)
+        scores = self.log_probabilities(states, mask, before)
+        if self._choice is not None:
+            scores = _among(scores, self._choice)
+        return tag_nll(scores, mask, tags)
+
+    def tags_of(self, types: Iterable[str]) -> Tensor:
+        """``[C]``: ``O`` and the tags of these types."""
+        tags = {0, *self._tags_of(set(types))}
+        return torch.tensor([i in tags for i in range(len(self.space))])
+
+    @contextmanager
+    def choosing_among(self, tags: Tensor) -> Iterator[None]:
+        """Within, the loss compares the gold tag with these tags ``[C]`` alone."""
+        self._choice = tags
+        try:
+            yield
+        finally:
+            self._choice = None
 
     def _answer_loss(self, states: Tensor, mask: Tensor, targets: Tensor) -> Tensor:
         tags = targets.masked_fill(~mask, 0)
@@ -174,7 +193,7 @@ class LabelAwareHead(TagHead):
         """Log probabilities ``[…, C]`` among the tags that the head may predict."""
         if self.predicted_types == self.types:
             return scores
-        return functional.log_softmax(scores.masked_fill(~self._predicted, IMPOSSIBLE), -1)
+        return _among(scores, self._predicted)
 
     @torch.no_grad()
     def _sampled(self, states: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
@@ -274,6 +293,11 @@ class LabelAwareHead(TagHead):
 def _illegal(space: LabelSpace) -> Tensor:
     """Steps that the scheme forbids, ``[C + 1, C]``; the last row is the start of a sentence."""
     return ~torch.tensor([*space.legal_steps, space.legal_starts])
+
+
+def _among(scores: Tensor, tags: Tensor) -> Tensor:
+    """Log probabilities ``[…, C]`` among the ``tags`` alone."""
+    return functional.log_softmax(scores.masked_fill(~tags, IMPOSSIBLE), -1)
 
 
 def _attend(query: Tensor, states: Tensor, mask: Tensor | None = None) -> Tensor:

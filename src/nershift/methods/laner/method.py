@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 
@@ -17,6 +17,7 @@ from nershift.methods.base import TARGET, Method, Setup, move_to, register
 from nershift.methods.laner import head as label_aware
 from nershift.methods.laner.head import LabelAwareHead, LabelAwareSettings
 from nershift.methods.laner.rows import carry_over, joined_space, nearest_types
+from nershift.methods.laner.stage import OwnTypesStage
 from nershift.model import TaggingModel
 from nershift.training.seeding import seed_torch
 from nershift.training.stage import TrainingStage
@@ -78,6 +79,9 @@ class LanerOptions(LabelAwareSettings):
         "How a type that the sources lack starts: as head.new_rows says (auto: names), or as the known type with the "
         "nearest name (nearest).",
     )
+    own_types: bool = setting(
+        False, "On the sources, a sentence chooses among the types of its own corpus; false: of all sources."
+    )
     check: bool = setting(False, "Decode test token by token as well, and count the differences in metrics.json.")
 
 
@@ -120,7 +124,21 @@ class Laner(Method):
         return LabelAwareHead(space, size, self.options)
 
     def pretrain(self) -> TrainingStage | None:
-        return self.source_stage() if self.setup.sources else None  # without sources: in-domain training (Table 4)
+        if not self.setup.sources:
+            return None  # in-domain training (Table 4)
+        if not self.options.own_types:
+            return self.source_stage()
+        model, config = self.source_model(), self.config.pretrain
+        return OwnTypesStage(
+            "pretrain",
+            model,
+            config,
+            self.source_samplers(model, config),
+            self.config.seed,
+            self.source_dev(),
+            head=cast(LabelAwareHead, next(head for _, head in model.named_heads())),
+            types={corpus.name: corpus.types for corpus in self.setup.sources},
+        )
 
     def prepare_target(self, start: TaggingModel | None) -> TaggingModel:
         old = [h for _, h in start.named_heads()] if start is not None else []
