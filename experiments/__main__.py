@@ -63,7 +63,7 @@ def list_(results: Results = ROOT, work: Work = WORK) -> None:
 def run(
     names: Annotated[list[str], typer.Argument(help="Experiments; see `python -m experiments list`.")],
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Number of seeds.")] = 3,
-    only: Annotated[list[str] | None, typer.Option("--only", help="Only these methods or targets.")] = None,
+    only: Annotated[list[str] | None, typer.Option("--only", help="Only these methods, targets or rows.")] = None,
     results: Results = ROOT,
     work: Work = WORK,
     workers: Annotated[
@@ -87,7 +87,7 @@ def run(
 ) -> None:
     """Run the cells that have no result yet, many at once; resumes after any interruption."""
     cells = [c for name in names for c in get_table(name).cells(range(1, seeds + 1))]
-    cells = [c for c in cells if not only or {c.method, c.target} & set(only)]
+    cells = [c for c in cells if not only or {c.method, c.target, c.name} & set(only)]
     order = cast(By, by)
     if order not in get_args(By):
         raise ConfigError(f"found '{by}'", place="--by", expected=" | ".join(get_args(By)))
