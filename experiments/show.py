@@ -12,11 +12,12 @@ from experiments.scores import Runs, against_best, collect, paired_p, row_means,
 from experiments.store import ResultStore
 from experiments.table import Place, Table
 from experiments.updates import HEADERS, unequal_note, update_rows
-from nershift.evaluation.stats import SeedSummary, seed_difference
+from nershift.evaluation.stats import SeedSummary, aggregate, seed_difference
 
 MEAN = "mean"
 NOT_RUN = "not run"
 NOT_KEPT = "not kept"
+_FEWEST_COLUMNS = 5  # that an interval over columns is made of
 
 
 @dataclass(frozen=True)
@@ -221,13 +222,21 @@ def _comparisons(
             if p is not None and p < 0.05:
                 better = sum(one.scores) * len(other.scores) > sum(other.scores) * len(one.scores)
                 wins.append(f"{column} {'+' if better else '−'}")
-        spread = "one seed"
+        spread = "one seed" + _over_columns([(shown[table.ours, c], shown[row, c]) for c in columns])
         if difference.low is not None and difference.high is not None:
             spread = f"95% interval over seeds {difference.low:+.2f} to {difference.high:+.2f}"
         yield (
             f"{table.ours} − {row}: {difference.mean:+.2f} ({spread}); significant by approximate randomisation "
             f"(p < 0.05) on: {', '.join(wins) or 'none'}.{_claim(table, row, columns, difference)}"
         )
+
+
+def _over_columns(pairs: Sequence[tuple[Runs, Runs]]) -> str:
+    """The interval of the mean difference where corpora, not seeds, are what varies."""
+    if len(pairs) < _FEWEST_COLUMNS:
+        return ""
+    found = aggregate([sum(a.scores) / len(a.scores) - sum(b.scores) / len(b.scores) for a, b in pairs])
+    return f"; 95% interval over columns {found.low:+.2f} to {found.high:+.2f}"
 
 
 def _claim(table: Table, row: str, columns: Sequence[str], difference: SeedSummary) -> str:

@@ -110,3 +110,17 @@ def test_an_empty_folder_shows_nothing_but_what_was_not_run(tmp_path: Path) -> N
 def test_a_folder_that_is_not_there_is_no_empty_one(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="nosuch: there is no such folder"):
         ResultStore(tmp_path / "nosuch")
+
+
+def test_with_one_seed_the_interval_is_over_columns(tmp_path: Path) -> None:
+    """Five corpora, differences of 1 to 5 points: mean 3, sd √2.5, t(4) = 2.776."""
+    corpora = ("re3d", "wikigold", "mit_movie", "wnut2016", "wnut2017")
+    cells = [Cell("t", m, t, (), 1) for m in ("ours", "other") for t in corpora]
+    for i, cell in enumerate(cells):
+        hits = np.zeros((100, 3), int)
+        hits[:, 1:] = 1
+        hits[: 50 + (i + 1 if cell.method == "ours" else 0), 0] = 1
+        finish(tmp_path, cell, {"test": {"f1": float(f1_of(hits.sum(0)))}}, hits)
+    text = markdown(Table("t", "A table", cells, by_target, ours="ours", average=True), store(tmp_path))
+    half = 2.776 * 2.5**0.5 / 5**0.5
+    assert f"ours − other: +3.00 (one seed; 95% interval over columns {3 - half:+.2f} to {3 + half:+.2f})" in text
