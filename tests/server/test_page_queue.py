@@ -102,7 +102,7 @@ def test_one_key_a_sentence_where_the_prediction_is_right(visit: Open) -> None:
     page = visit(MANY)
     page.evaluate(
         """() => { window.most = 0; new MutationObserver((all) => {
-          const drawn = (one) => [...one.removedNodes].some((node) => node.role === "listbox"); // not for the first time
+          const drawn = (one) => [...one.removedNodes].some((node) => node.role === "listbox"); // again
           const again = (one) => (one.type === "attributes" ? !one.target.matches("li") : drawn(one));
           const rows = all.filter(again).map((one) => one.target.closest?.("#sentences > li")).filter(Boolean);
           window.most = Math.max(window.most, new Set(rows).size);

@@ -124,8 +124,14 @@ def code_pieces(text: str) -> Iterator[tuple[str, bool]]:
             yield piece, number % 2 == 1
 
 
+def contents(report: RunReport) -> list[tuple[str, str]]:
+    """The sections of a report in reading order: (key, title). Examples say more than numbers, so they come first."""
+    examples = [("examples", "Examples")] if report.analysis is not None and report.analysis.examples else []
+    return [*examples, *((table.key, table.title) for table in tables(report))]
+
+
 def tables(report: RunReport) -> list[ReportTable]:
-    """All tables the report has material for, in reading order."""
+    """All tables the report has material for, in reading order; examples stand before them."""
     every = [_comparisons(report), _curves(report), _overall(report), _types(report)]
     every += [_kinds(report), _confusions(report), _familiarity(report)]
     every += [_reliability(report), _thresholds(report), _states(report)]

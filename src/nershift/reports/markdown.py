@@ -10,6 +10,7 @@ from nershift.reports.content import (
     LEVEL_NAMES,
     ReportTable,
     code_pieces,
+    contents,
     example_lines,
     headline,
     pieces,
@@ -49,8 +50,22 @@ def marked(sentence: Sentence, marks: dict[Span, str]) -> str:
 
 def warned(warning: RunWarning) -> str:
     """A quoted paragraph: what was found, and the next step."""
-    fix = "".join(f"`{piece}`" if command else _escaped(piece) for piece, command in code_pieces(warning.fix))
-    return f"> **{LEVEL_NAMES[warning.level]}:** {escape(warning.found)} → {fix}"
+    return f"> **{LEVEL_NAMES[warning.level]}:** {escape(warning.found)} → {commanded(warning.fix)}"
+
+
+def commanded(text: str) -> str:
+    """Text with commands in backquotes, which stay as they are."""
+    return "".join(f"`{piece}`" if command else _escaped(piece) for piece, command in code_pieces(text))
+
+
+def anchor(title: str) -> str:
+    """The name that code hosts give to a heading.
+
+    Example:
+        >>> anchor("What became of each span")
+        'what-became-of-each-span'
+    """
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
 def render(report: RunReport) -> str:
@@ -64,13 +79,16 @@ def render(report: RunReport) -> str:
     """
     blocks = ["\n>\n".join(map(warned, report.warnings))] if report.warnings else []
     blocks.append(f"# {escape(report.title)}" + (f" ({escape(report.method)})" if report.method else ""))
-    blocks += [escape(line) for line in (report.verdict, *report.notes) if line]
+    blocks += [commanded(report.verdict)] if report.verdict else []
     if numbers := headline(report):
         blocks.append(", ".join(f"{escape(name)} **{escape(value)}**" for name, value in numbers))
-    blocks += [markdown_table(table) for table in tables(report)]
+    blocks += [escape(line) for line in report.notes]
+    if len(sections := contents(report)) > 2:
+        blocks.append("\n".join(f"- [{escape(title)}](#{anchor(title)})" for _, title in sections))
     if report.analysis is not None and report.analysis.examples:
         blocks.append("## Examples")
         for example in report.analysis.examples:
             lines = (f"> {role}: {marked(s, marks)}" for role, s, marks in example_lines(example))
             blocks.append("  \n".join(lines))
+    blocks += [markdown_table(table) for table in tables(report)]
     return "\n\n".join(blocks) + "\n"

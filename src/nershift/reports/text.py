@@ -87,10 +87,10 @@ def render(report: RunReport, examples: int = 5, minor: bool = False) -> Group:
     if numbers:
         parts.append(numbers)
     parts += _warnings(hints, WARNINGS)
-    for table in tables(report):
-        if minor or not table.minor:
-            parts += [Text(), rich_table(table)]
     for example in report.analysis.examples[:examples] if report.analysis else ():
         parts.append(Text())
         parts += [Text(f"{role:5} ", "dim") + coloured(s, marks) for role, s, marks in example_lines(example)]
+    for table in tables(report):
+        if minor or not table.minor:
+            parts += [Text(), rich_table(table)]
     return Group(*parts)
