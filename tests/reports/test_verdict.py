@@ -83,10 +83,10 @@ def test_it_agrees_with_the_warnings() -> None:
     good = report(place=GOOD)
     assert sentences(good)[1].startswith("Use it")
     assert sentences(replace(good, warnings=(hint,)))[1].startswith("Use it")
-    assert sentences(replace(good, warnings=(serious, hint)))[1].startswith("Do first what the warning above says")
+    assert sentences(replace(good, warnings=(serious, hint)))[1].startswith("Do first what the warning says")
     told = sentences(replace(report(org=(0, 0, 100)), warnings=(failed, serious)))
     assert told[0] == "This tagger is of no use as it is: F1 is 0 on test"
-    assert told[1].startswith("Do first what the warnings above say")
+    assert told[1].startswith("Do first what the warnings say")
 
 
 def test_without_a_test_split_there_is_none() -> None:
@@ -97,9 +97,7 @@ def test_all_renderings_have_it_then_examples_then_tables() -> None:
     gold = [Sentence.of(["Ada", "saw", "Rome"], [(0, 1, "PER"), (2, 3, "LOC")])] * 6
     made = RunReport.of("run", gold, [s.with_spans(s.spans[:1]) for s in gold])
     made = replace(made, verdict=verdict(made))
-    assert made.verdict.startswith(
-        "On test, PER works (F1 100); LOC fails (recall 0). Label more sentences with LOC"
-    )
+    assert made.verdict.startswith("On test, PER works (F1 100); LOC fails (recall 0). Label more sentences with LOC")
     out = io.StringIO()
     Console(file=out, width=300).print(text.render(made))
     for rendered in (out.getvalue(), markdown.render(made), html.render(made)):

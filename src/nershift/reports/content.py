@@ -10,7 +10,7 @@ from nershift.data.spans import Sentence, Span
 from nershift.evaluation.calibration import Reliability
 from nershift.evaluation.error_analysis import KINDS, Example
 from nershift.evaluation.metrics import Counts
-from nershift.evaluation.run_warnings import Level
+from nershift.evaluation.run_warnings import Level, RunWarning
 from nershift.reports.model import RunReport
 
 KIND_NAMES = {
@@ -110,6 +110,11 @@ def headline(report: RunReport) -> list[tuple[str, str]]:
         rows.append((f"{100 * f1.level:.0f} % interval", interval(f1.low, f1.high)))
     rows += [("precision", percent(scores.precision)), ("recall", percent(scores.recall))]
     return [*rows, ("macro F1", percent(scores.macro_f1)), ("sentences", str(scores.sentences))]
+
+
+def by_level(warnings: Sequence[RunWarning], *levels: Level) -> list[RunWarning]:
+    """A run that failed says so before anything else; other warnings stand below the verdict."""
+    return [warning for warning in warnings if warning.level in levels]
 
 
 def code_pieces(text: str) -> Iterator[tuple[str, bool]]:

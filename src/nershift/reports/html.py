@@ -13,6 +13,7 @@ from nershift.evaluation.error_analysis import Example
 from nershift.reports.content import (
     LEVEL_NAMES,
     ReportTable,
+    by_level,
     code_pieces,
     contents,
     example_lines,
@@ -75,6 +76,8 @@ def render(report: RunReport) -> str:
         title=report.title,
         report=report,
         levels=LEVEL_NAMES,
+        failed=by_level(report.warnings, "failed"),
+        warnings=by_level(report.warnings, "warning", "hint"),
         numbers=headline(report),
         contents=contents(report),
         tables=tables(report),

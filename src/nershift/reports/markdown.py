@@ -9,6 +9,7 @@ from nershift.evaluation.run_warnings import RunWarning
 from nershift.reports.content import (
     LEVEL_NAMES,
     ReportTable,
+    by_level,
     code_pieces,
     contents,
     example_lines,
@@ -77,9 +78,10 @@ def render(report: RunReport) -> str:
         <BLANKLINE>
         All good.
     """
-    blocks = ["\n>\n".join(map(warned, report.warnings))] if report.warnings else []
-    blocks.append(f"# {escape(report.title)}" + (f" ({escape(report.method)})" if report.method else ""))
-    blocks += [commanded(report.verdict)] if report.verdict else []
+    title = f"# {escape(report.title)}" + (f" ({escape(report.method)})" if report.method else "")
+    failed, others = by_level(report.warnings, "failed"), by_level(report.warnings, "warning", "hint")
+    blocks = ["\n>\n".join(map(warned, failed)), title, commanded(report.verdict), "\n>\n".join(map(warned, others))]
+    blocks = [block for block in blocks if block]
     if numbers := headline(report):
         blocks.append(", ".join(f"{escape(name)} **{escape(value)}**" for name, value in numbers))
     blocks += [escape(line) for line in report.notes]

@@ -62,8 +62,8 @@ def _what_works(scores: Scores, warnings: Sequence[RunWarning]) -> str:
 def _what_to_do(scores: Scores, analysis: Analysis, warnings: Sequence[RunWarning]) -> str:
     serious = [warning for warning in warnings if warning.level != "hint"]
     if serious:
-        several = "warnings above say" if len(serious) > 1 else "warning above says"
-        return f"Do first what the {several}; then look at the examples."
+        said = "warnings say" if len(serious) > 1 else "warning says"
+        return f"Do first what the {said}; then look at the examples."
     works, between, fails = _sorted(scores)
     if not (works or between or fails):
         return "Score it on more labelled sentences: `nershift evaluate --model RUN --data FILE`."
