@@ -8,6 +8,8 @@ import gzip
 import io
 import json
 import os
+import threading
+import time
 import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -238,3 +240,29 @@ def test_the_process_can_be_read_on_its_own(tmp_path: Path) -> None:
     finally:
         os.chdir(here)
     assert json.loads((tmp_path / "out.json").read_text())["sentences"][0]["tokens"] == ["Ada", "left", "."]
+
+
+def test_few_files_wait_to_be_read(client: Any) -> None:
+    client.service.limits = replace(client.service.limits, reads=0)
+    error = refusal(send(client, {"a.txt": b"Ada left."}), 429)
+    assert error["code"] == "overloaded"
+
+
+def test_a_server_that_stops_reads_no_further(tmp_path: Path) -> None:
+    queue = Uploads(tmp_path, Limits())
+    ended: list[Refusal] = []
+
+    def add() -> None:
+        try:
+            queue.add(parts({"a.txt": b"Ada left. " * 20_000}), None)
+        except Refusal as refused:
+            ended.append(refused)
+
+    reading = threading.Thread(target=add)
+    reading.start()
+    while queue._process is None and reading.is_alive():
+        time.sleep(0.001)
+    queue.stop()
+    reading.join(5)
+    assert [refused.code for refused in ended] == ["unreadable"]
+    assert queue.list() == []

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
+import anyio
+import anyio.to_thread
 from fastapi import FastAPI, Path, Query
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -12,7 +14,7 @@ from starlette.responses import Response
 from nershift.data.formats import FORMATS
 from nershift.server import annotation_schemas as schemas
 from nershift.server.annotations import agreement_csv
-from nershift.server.refusals import Refusal
+from nershift.server.refusals import Refusal, too_busy
 from nershift.server.service import Service
 from nershift.server.uploads import describe
 
@@ -58,26 +60,30 @@ def _add_labels(app: FastAPI, service: Service, refusals: Callable[..., Any]) ->
 
 def _add_files(app: FastAPI, service: Service, refusals: Callable[..., Any]) -> None:
     uploads, annotations = service.uploads, service.annotations
+    reading = anyio.CapacityLimiter(1)  # those who wait take no thread
 
     @app.get("/files", responses=refusals(422))
     async def files(annotator: Annotated[schemas.AnnotatorName | None, Query()] = None) -> schemas.FilesAnswer:
         """The queue, with how many sentences of each file an annotator has accepted."""
 
         def listed() -> dict[str, Any]:
-            accepted = annotations.accepted_keys(annotator) if annotator else frozenset()
+            accepted = frozenset(map(hash, annotations.accepted(annotator) if annotator else ()))
             most = service.limits.body_bytes * 3 // 4 - 2_000  # base64 takes four letters for three bytes
             rows = [describe(file, accepted) for file in uploads.list()]
             return {"files": rows, "formats": sorted(FORMATS), "upload_bytes": most}
 
         return schemas.FilesAnswer.model_validate(await run_in_threadpool(listed))
 
-    @app.post("/files", status_code=201, responses=refusals(413, 415, 422, 507))
+    @app.post("/files", status_code=201, responses=refusals(413, 415, 422, 429, 507))
     async def upload(body: schemas.UploadRequest) -> schemas.FileAnswer:
         """Add a file to the queue, in any format that can be read."""
         if body.format is not None and body.format not in FORMATS:
             raise Refusal(422, "format", "there is no such format", f"choose one of: {', '.join(sorted(FORMATS))}")
         parts = [(part.name, part.content) for part in body.files]
-        made = await run_in_threadpool(uploads.add, parts, body.format)
+        waiting = reading.statistics().tasks_waiting
+        if waiting >= service.limits.reads:
+            raise too_busy(waiting)
+        made = await anyio.to_thread.run_sync(uploads.add, parts, body.format, limiter=reading)
         return schemas.FileAnswer.model_validate(describe(made, frozenset()))
 
     @app.get("/files/{file}", response_class=Response, responses={**refusals(404, 422), 200: {"content": {_JSON: {}}}})

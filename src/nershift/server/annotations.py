@@ -7,7 +7,7 @@ import hashlib
 import io
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -43,9 +43,11 @@ class Annotations:
         self.id = str(read_json(folder / _ABOUT_FILE).get("id") or "")
         self._types = RecordLog(folder / _TYPES_FILE, {"of": "types"}, lambda record: str(record["name"]))
         self._labels: dict[str, RecordLog] = {}
+        self._accepted: dict[str, dict[str, None]] = {}  # keys of sentences by annotator, in order
         for path in sorted(folder.glob("labels-*.jsonl")):
             name = str(RecordLog.about(path).get("annotator"))
-            self._labels[name] = self._log(name)
+            log = self._log(name)
+            self._note(name, log, log.records())
 
     def _log(self, annotator: str) -> RecordLog:
         name = hashlib.sha256(annotator.encode()).hexdigest()[:20]
@@ -71,7 +73,7 @@ class Annotations:
             self._types.merge(types)
             log.merge(records)
             if len(log):
-                self._labels[annotator] = log
+                self._note(annotator, log, records)
             labels_since, types_since = since if known == self.id else (0, 0)
             rows, at = log.since(labels_since, _ANSWERED)
             named, types_at = self._types.since(types_since, _ANSWERED)
@@ -102,19 +104,25 @@ class Annotations:
             message = f"the labels on this server take more than {limits.MOST_LABEL_BYTES // 1_000_000} MB"
             raise Refusal(413, "labels", message, "export labels, then delete those that are done with")
 
+    def _note(self, annotator: str, log: RecordLog, records: Iterable[Record]) -> None:
+        """Remember an annotator, and which of the sentences are accepted now."""
+        self._labels[annotator] = log
+        accepted = self._accepted.setdefault(annotator, {})
+        for key in (key_of(record["tokens"]) for record in records):
+            if log.get(key).get("accepted"):
+                accepted[key] = None
+            else:
+                accepted.pop(key, None)
+
     def annotators(self) -> list[dict[str, Any]]:
         """Who has labelled, and how many sentences they accepted."""
         with self._changing:
-            return [{"name": name, "accepted": len(self._accepted(name))} for name in self._labels]
+            return [{"name": name, "accepted": len(keys)} for name, keys in self._accepted.items()]
 
-    def accepted_keys(self, annotator: str) -> frozenset[str]:
+    def accepted(self, annotator: str) -> frozenset[str]:
+        """Keys of the sentences that an annotator has accepted."""
         with self._changing:
-            return frozenset(self._accepted(annotator))
-
-    def _accepted(self, annotator: str) -> dict[str, Record]:
-        log = self._labels.get(annotator)
-        rows = log.records() if log else ()
-        return {key_of(row["tokens"]): row for row in rows if row.get("accepted")}
+            return frozenset(self._accepted.get(annotator, ()))
 
     def agreement(self, one: str, other: str) -> dict[str, Any]:
         """How two annotators agree on the sentences that both accepted, and where they do not.
@@ -126,12 +134,11 @@ class Annotations:
             for name in (one, other):
                 if name not in self._labels:
                     raise Refusal(404, "unknown", f"there are no labels of “{name}”", "GET /annotators lists the names")
-            ours, theirs = self._accepted(one), self._accepted(other)
-        keys = [key for key in ours if key in theirs]
-        sides = [[_sentence(rows[key]) for key in keys] for rows in (ours, theirs)]
-        found = agreement(*sides)
+            keys = [key for key in self._accepted[one] if key in self._accepted[other]]
+            ours, theirs = ([self._labels[name].get(key) for key in keys] for name in (one, other))
+        found = agreement([_sentence(record) for record in ours], [_sentence(record) for record in theirs])
         differing = [
-            {"tokens": list(sides[0][i].tokens), "one": ours[keys[i]]["entities"], "other": theirs[keys[i]]["entities"]}
+            {"tokens": ours[i]["tokens"], "one": ours[i]["entities"], "other": theirs[i]["entities"]}
             for i in found.differing
         ]
         return {"one": one, "other": other, **found.to_dict(), "differing": differing}

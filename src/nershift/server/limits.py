@@ -54,6 +54,7 @@ class Limits:
     batch_tokens: int = 4_096
 
     # Files for the queue, read by a process of its own.
+    reads: int = 8  # that wait → 429
     read_seconds: float = 20.0  # → 422
     read_bytes: int = 2_000_000_000  # of memory; also stops what unpacks without end → 422
     unpacked_mb: int = 50  # that may come out of a compressed file → 422

@@ -52,6 +52,10 @@ class RecordLog:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def get(self, key: str) -> dict[str, Any]:
+        record: dict[str, Any] = json.loads(self._entries[key].text)
+        return record
+
     def records(self) -> Iterator[dict[str, Any]]:
         """All records that count, in the order in which their keys first came."""
         return (json.loads(entry.text) for entry in self._entries.values())

@@ -50,6 +50,7 @@ class Service:
     def stop(self) -> None:
         """Refuse what waits, and what comes, so that every client has its answer before :meth:`close`."""
         self.bodies.stop()
+        self.uploads.stop()
         self.batcher.stop()
 
     def close(self) -> None:

@@ -36,15 +36,16 @@ class QueueFile:
     labelled: bool
     sentences: int
     created: str
-    keys: tuple[str, ...] = field(repr=False)  # of its sentences
+    keys: tuple[int, ...] = field(repr=False)  # hashes, in this process, of what names its sentences
 
 
 class Uploads:
-    """Files are kept as ``ID.json``, whole or not at all; their names stay inside them."""
+    """Files are kept as ``ID.json``, whole or not at all; their names stay inside them. One is read at a time."""
 
     def __init__(self, folder: Path, bounds: Limits) -> None:
         self._folder, self._bounds = folder, bounds
-        self._reading, self._changing = threading.Lock(), threading.Lock()
+        self._changing = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None  # that reads a file
         folder.mkdir(parents=True, exist_ok=True)
         clear_leftovers(folder)
         files = (_described(json.loads(path.read_bytes()), path) for path in _kept(folder))
@@ -95,8 +96,13 @@ class Uploads:
             self._files[made.id] = made
         return made
 
+    def stop(self) -> None:
+        """Read no further."""
+        if self._process is not None:
+            self._process.kill()
+
     def _read(self, parts: Sequence[tuple[str, str]], format: str | None) -> dict[str, Any]:
-        with self._reading, tempfile.TemporaryDirectory(prefix="nershift-upload-") as scratch:
+        with tempfile.TemporaryDirectory(prefix="nershift-upload-") as scratch:
             folder, out = Path(scratch) / "sent", Path(scratch) / "read.json"
             try:
                 folder.mkdir()
@@ -115,19 +121,22 @@ class Uploads:
         command = [sys.executable, "-m", "nershift.server.read_upload", str(folder), str(out), format or ""]
         environment = {**os.environ, "NERSHIFT_UNPACKED_MB": str(bounds.unpacked_mb), "OMP_NUM_THREADS": "1"}
         found = "reading this file took more memory than it may, or ended in a crash"
-        try:
-            done = subprocess.run(
-                [*command, str(bounds.read_bytes), str(bounds.read_seconds)],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=bounds.read_seconds,
-            )
-            if done.returncode == 0 and out.exists():
-                return
-        except subprocess.TimeoutExpired:
-            found = f"this file could not be read within {bounds.read_seconds:g} s"
+        with subprocess.Popen(
+            [*command, str(bounds.read_bytes), str(bounds.read_seconds)],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as process:
+            self._process = process
+            try:
+                if process.wait(bounds.read_seconds) == 0 and out.exists():
+                    return
+            except subprocess.TimeoutExpired:
+                found = f"this file could not be read within {bounds.read_seconds:g} s"
+            finally:
+                process.kill()
+                self._process = None
         raise Refusal(422, "unreadable", found, "see what `nershift check FILE` says; send a smaller file")
 
 
@@ -138,15 +147,15 @@ def _kept(folder: Path) -> list[Path]:
 def _described(row: dict[str, Any], path: Path) -> QueueFile:
     try:
         rows = row["sentences"]
-        keys = tuple(key_of(sentence["tokens"]) for sentence in rows)
+        keys = tuple(hash(key_of(sentence["tokens"])) for sentence in rows)
         return QueueFile(row["id"], row["name"], row["format"], row["labelled"], len(rows), row["created"], keys)
     except (KeyError, TypeError) as error:
         found = f"not a file of the queue ({type(error).__name__}: {error})"
         raise CheckpointError(found, place=str(path), fix="restore it, or move it away") from None
 
 
-def describe(file: QueueFile, accepted: frozenset[str]) -> dict[str, Any]:
-    """What is listed of a file, with how many of its sentences an annotator has accepted."""
+def describe(file: QueueFile, accepted: frozenset[int]) -> dict[str, Any]:
+    """What is listed of a file, with how many of its sentences are among those accepted (hashes of keys)."""
     row = {name: value for name, value in asdict(file).items() if name != "keys"}
     return {**row, "accepted": sum(key in accepted for key in file.keys)}
 
