@@ -191,6 +191,17 @@ def test_each_annotator_has_labels_of_their_own(visit: Open, server: Pretended) 
     page.locator("#saved", has_text="Labels of Bo: on the server").wait_for()
 
 
+def test_labels_that_others_gave_without_a_name_are_not_taken_for_ones_own(visit: Open, server: Pretended) -> None:
+    words = ["nothing", "else", "was", "said", "."]
+    server.kept["me"] = {" ".join(words): {"tokens": words, "entities": [], "accepted": True, "changed": 1}}
+    page = visit()
+    assert page.locator("#progress-text").inner_text() == "1 of 3 accepted"
+    name_oneself(page, "Bo")
+    page.locator("#saved", has_text="Labels of Bo").wait_for()
+    page.wait_for_timeout(300)
+    assert not page.get_by_role("dialog").is_visible()
+
+
 def test_agreement_is_shown_and_taken_home(visit: Open, server: Pretended, monkeypatch: pytest.MonkeyPatch) -> None:
     server.kept = {"Ada": {"x": {"changed": 1}}, "Bo": {"x": {"changed": 1}}}
     row = {"one": 4, "other": 5, "both": 3}

@@ -2,6 +2,7 @@
 
 import * as api from "./api.js";
 import { attempt, byId, count, fillSelect, make, percent } from "./dom.js";
+import { ME } from "./state.js";
 
 export class Agreement {
   /** `annotator()` is the one who is compared with the others first. */
@@ -20,7 +21,8 @@ export class Agreement {
     const mine = names.includes(this.annotator()) ? this.annotator() : names[0];
     const [one, other] = [byId("agree-one").value, byId("agree-other").value];
     fillSelect(byId("agree-one"), names, names.includes(one) ? one : mine);
-    const second = names.includes(other) ? other : names.find((name) => name !== byId("agree-one").value);
+    const others = names.filter((name) => name !== byId("agree-one").value);
+    const second = names.includes(other) ? other : (others.find((name) => name !== ME) ?? others[0]);
     fillSelect(byId("agree-other"), names, second);
     await this.compare();
   }

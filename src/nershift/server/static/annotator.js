@@ -20,22 +20,23 @@ export class Annotator {
     byId("labels-of").textContent = this.state.annotator === ME ? "nobody named" : this.state.annotator;
   }
 
-  /** Turn to the labels of a name; what was labelled before one was chosen may be taken along. */
+  /** Turn to the labels of a name; what was labelled on this visit before one was chosen may be taken along. */
   async choose(given) {
     const name = given || ME;
     if (name === this.state.annotator) return this.render();
-    const [before, said] = [this.state.annotator, this.labels.entries().length];
+    const before = this.state.annotator;
     await this.sync.exchange(); // the labels so far
-    const records = new Map(this.labels.records);
+    const touched = this.history.touched(this.labels);
+    const mine = [...this.labels.records].filter(([key, record]) => touched.has(key) && !record.deleted);
     this.state.remember({ annotator: name });
     this.labels.open(name);
     this.history.forget();
     this.render();
     this.onChange();
     await this.sync.exchange();
-    if (before !== ME || said === 0) return undefined;
-    const question = `You labelled ${count(said, "sentence")} before you chose a name. Copy them to ${name}?`;
-    if (await ask(question, "Copy them", "No")) this.labels.copy(records);
+    if (before !== ME || mine.length === 0) return undefined;
+    const question = `You labelled ${count(mine.length, "sentence")} before you chose a name. Copy them to ${name}?`;
+    if (await ask(question, "Copy them", "No")) this.labels.copy(mine);
     return undefined;
   }
 }

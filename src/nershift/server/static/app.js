@@ -53,7 +53,7 @@ const agreement = new Agreement({ types, annotator: () => labels.annotator });
 new Annotator({ labels, state, history, sync, onChange: onAnnotator });
 let turn = 0; // answers to anything but the latest question are dropped
 let drawing = false;
-let opening = false; // sentences are about to be got, so a new version need not get those before them
+let opening = 0; // sources that are about to be shown, so a new version need not show the one before
 
 function tell(text) {
   byId("status").textContent = text;
@@ -78,8 +78,8 @@ function drawSoon() {
 
 // --- the sentences
 
-/** Get the sentences of the chosen source, and what the version in use predicts. */
-async function load() {
+/** Get the sentences of the chosen source, and what the version in use predicts; `onTaken` is called in between. */
+async function load(onTaken = () => {}) {
   const mine = ++turn;
   tell("");
   queue.version = versions.current;
@@ -88,6 +88,7 @@ async function load() {
   queue.take(sentences);
   rows.show();
   drawSoon();
+  onTaken();
   await fill(mine);
 }
 
@@ -123,9 +124,19 @@ function arrange() {
   drawSoon();
 }
 
+/** Go to the sentences of a source. Another page may have adapted meanwhile, so the version is asked for first. */
 async function open(source) {
   state.remember({ source });
-  await load();
+  opening += 1;
+  try {
+    await versions.refresh();
+    await load(enter);
+  } finally {
+    opening -= 1;
+  }
+}
+
+function enter() {
   steps.show("correct");
   if (queue.view.length === 0) return;
   rows.focus(0, 0);
@@ -168,8 +179,6 @@ byId("tag-form").addEventListener("submit", (event) => {
   event.preventDefault();
   attempt(async () => {
     state.remember({ text: byId("text").value });
-    opening = true;
-    await versions.refresh().finally(() => (opening = false)); // another page may have adapted meanwhile
     await open("text");
   }, event.submitter);
 });

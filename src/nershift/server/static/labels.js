@@ -87,7 +87,7 @@ export class Labels extends EventTarget {
 
   /** Take over what another annotator said, where nothing was said yet. */
   copy(records) {
-    const news = [...records].filter(([key, record]) => !record.deleted && !this.records.has(key));
+    const news = records.filter(([key]) => !this.records.has(key));
     for (const [key, record] of news) this.write(key, { ...record, changed: Date.now(), unsent: true });
     if (news.length > 0) this.tell(news.map(([key]) => key));
   }
