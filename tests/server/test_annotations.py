@@ -211,12 +211,19 @@ def test_agreement_of_two_annotators(client: Any) -> None:
         {"annotator": "Ada", "records": [said(WORDS, 2**60)]},
         {"annotator": "Ada", "records": [{**said(WORDS, 1), "gaps": [""]}]},
         {"annotator": "Ada", "records": [said(["w"], 1)] * 501},
-        {"annotator": "Ada", "types": [{"name": "two words", "changed": 1}]},
+        {"annotator": "Ada", "types": [{"name": "", "changed": 1}]},
+        {"annotator": "Ada", "types": [{"name": "a\u001b", "changed": 1}]},
     ],
 )
 def test_what_cannot_be_a_label_is_refused(client: Any, body: dict[str, Any]) -> None:
     assert client.post("/labels", json=body).status_code == 422
     assert client.get("/annotators").json() == {"annotators": []}
+
+
+def test_types_of_any_tagger_are_kept(client: Any) -> None:
+    record = said(WORDS, 1, (0, 1, "Medical Condition"))
+    body = {"annotator": "Ada", "records": [record], "types": [named("Medical Condition", 1)]}
+    assert client.post("/labels", json=body).json()["records"] == [record]
 
 
 def test_names_never_become_paths(client: Any) -> None:

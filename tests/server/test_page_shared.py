@@ -149,11 +149,36 @@ def test_one_sentence_that_the_server_refuses_does_not_hold_up_the_others(visit:
 
     server._sync, server._answer = picky, answering  # type: ignore[method-assign]
     page = visit()
+    on_server(page)
+    page.wait_for_timeout(500)
     for _ in range(3):
         page.keyboard.press("Space")
     page.get_by_role("alert").get_by_text("not that one").wait_for()
     page.locator("#saved", has_text="1 in this browser only").wait_for()
     assert len(server.kept["me"]) == 2
+
+
+def test_types_that_the_server_refuses_do_not_hold_up_labels(visit: Open, server: Pretended) -> None:
+    taken, answer = server._sync, server._answer
+
+    def picky(body: Any) -> dict[str, Any]:
+        if body["types"]:
+            raise PermissionError
+        return taken(body)
+
+    def answering(route: Any) -> None:
+        try:
+            answer(route)
+        except PermissionError:
+            route.fulfill(status=413, json={"error": {"code": "types", "message": "too many types", "fix": ""}})
+
+    server._sync, server._answer = picky, answering  # type: ignore[method-assign]
+    page = visit()
+    page.get_by_role("alert").get_by_text("too many types").wait_for()
+    page.keyboard.press("Space")
+    page.wait_for_timeout(600)
+    on_server(page)
+    assert len(server.kept["me"]) == 1
 
 
 def test_a_server_that_lost_its_labels_gets_them_again(visit: Open, server: Pretended) -> None:

@@ -9,12 +9,14 @@ from pydantic import BaseModel, Field, StringConstraints, model_validator
 from nershift.data.spans import Sentence
 from nershift.errors import DataError
 from nershift.server import limits
-from nershift.server.schemas import FileForm, Label, Token, _Request
+from nershift.server.schemas import FileForm, Token, _Request
 
 FILE = r"^f[0-9a-f]{8}$"
 _LATEST = 2**52  # milliseconds, and numbers of records: whole numbers in every language
 # No signs that steer a terminal or a page, and no white space at either end.
 AnnotatorName = Annotated[str, StringConstraints(pattern=r"^[^\s\p{C}]([^\p{C}]{0,38}[^\s\p{C}])?$")]
+# Wider than what can be learned here: a label of whatever tagger is kept.
+KeptLabel = Annotated[str, StringConstraints(pattern=r"^\P{C}{1,200}$")]
 Number = Annotated[int, Field(ge=0, le=_LATEST)]
 Gap = Annotated[str, StringConstraints(max_length=1_000)]
 Position = Annotated[int, Field(ge=0, le=limits.MOST_TOKENS)]
@@ -25,7 +27,7 @@ class LabelEntity(_Request):
 
     start: Position
     end: Position
-    label: Label
+    label: KeptLabel
     score: Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)] | None = None
 
 
@@ -62,7 +64,7 @@ class LabelRecord(_Request):
 class TypeRecord(_Request):
     """An entity type with its guidelines."""
 
-    name: Label
+    name: KeptLabel
     guideline: str = Field(default="", max_length=limits.MOST_GUIDELINE)
     hidden: bool = False
     changed: Number

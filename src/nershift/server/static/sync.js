@@ -13,6 +13,7 @@ const FINAL = [413, 422]; // answers that no waiting changes
 export class Sync {
   constructor({ labels, types, store, onState }) {
     Object.assign(this, { labels, types, store, onState, timer: null, running: null, wait: RETRY, refused: new Map() });
+    this.withTypes = true; // until the server refuses them: labels do not wait for that
     labels.addEventListener("change", () => this.soon());
     types.addEventListener("change", () => this.soon());
     addEventListener("online", () => this.soon());
@@ -53,7 +54,7 @@ export class Sync {
     const annotator = labels.annotator;
     const place = `sync/${encodeURIComponent(annotator)}`;
     const known = this.store.read(place) ?? { id: "", at: 0, types_at: 0 };
-    const [sent, named] = [this.next(), types.unsent().slice(0, MOST)];
+    const [sent, named] = [this.next(), this.typesWaiting().slice(0, MOST)];
     const answer = await this.send({ annotator, ...known, records: sent.map(plain), types: named.map(plainType) }, sent);
     if (labels.annotator !== annotator) return true;
     if (answer === null) return true;
@@ -64,7 +65,7 @@ export class Sync {
     types.take(answer.types);
     labels.take(records);
     this.store.write(place, { id, at, types_at });
-    return more || this.waiting().length > 0 || types.unsent().length > 0;
+    return more || this.waiting().length > 0 || this.typesWaiting().length > 0;
   }
 
   /** What is sent next: a few records, or one alone of those that were refused together. */
@@ -82,13 +83,21 @@ export class Sync {
     return this.labels.unsent().filter(([key, record]) => this.refused.get(key) !== record.changed);
   }
 
-  /** The answer; null if records were refused, of which all but the guilty are sent again. */
+  typesWaiting() {
+    return this.withTypes ? this.types.unsent() : [];
+  }
+
+  /** The answer; null if types were refused, or records were refused, of which all but the guilty are sent again. */
   async send(request, sent) {
     try {
       return await api.sync(request);
     } catch (error) {
-      if (!FINAL.includes(error.status) || sent.length === 0) throw error;
-      if (sent.length === 1) {
+      if (!FINAL.includes(error.status)) throw error;
+      if (request.types.length > 0) {
+        this.withTypes = false;
+        showError(error);
+      } else if (sent.length === 0) throw error;
+      else if (sent.length === 1) {
         this.refused.set(sent[0][0], sent[0][1].changed);
         showError(error);
       } else for (const [key] of sent) this.refused.set(key, "together");
