@@ -104,8 +104,10 @@ def test_html_is_escaped_and_well_nested(page: str) -> None:
     assert "<script" not in page
 
 
-def test_warnings_open_the_page(page: str) -> None:
-    head = page[page.index("<header>") : page.index("<h1>")]
+def test_failure_opens_the_page_and_warnings_follow_the_verdict(page: str) -> None:
+    head = page[page.index("<header>") : page.index('<dl class="numbers">')]
+    assert head.index('class="failed"') < head.index("<h1>") < head.index('class="verdict"')
+    assert head.index('class="verdict"') < head.index('class="warning"') < head.index('class="hint"')
     assert re.findall(r'<li class="(\w+)"><b>(\w+):</b>', head) == [(level, level.capitalize()) for level in SIX]
     assert '<span class="fix">→ do <code>make &lt;it&gt;</code> &amp; 5</span>' in head
     assert all(f".warnings .{level}" in page for level in ("failed", "warning"))
@@ -189,11 +191,12 @@ def test_terminal_shows_names_as_they_are() -> None:
     assert "\x1b" in rendered(nasty_report(), colour=True)
 
 
-def test_the_worst_warnings_open_the_terminal_report() -> None:
+def test_failure_opens_the_terminal_report_and_warnings_follow_the_verdict() -> None:
     lines = rendered(nasty_report()).split("\n")
-    assert [line.split(":")[0] for line in lines[:3]] == ["Failed", "Warning", "Warning"]
     assert lines[0] == f"Failed: {NASTY} 0 → do `make <it>` & 0"
-    assert f"{NASTY} · {NASTY}" in lines[3:5]
+    assert lines[1:3] == [f"{NASTY} · {NASTY}", NASTY]
+    assert [line.split(":")[0] for line in lines[3:5]] == ["Warning", "Warning"]
+    assert lines[5] == "1 more in the report"
     assert "Hint" in [line.split(":")[0] for line in lines[5:]]  # hints stand below the scores
     assert rendered(RunReport("all is well")) == "all is well\n"
 
@@ -219,12 +222,13 @@ def test_markdown_tables_keep_their_columns() -> None:
     assert made.count("\n|") > 20
 
 
-def test_warnings_open_the_markdown() -> None:
+def test_failure_opens_the_markdown_and_warnings_follow_the_verdict() -> None:
     lines = markdown.render(nasty_report()).split("\n")
-    assert [line[:8] for line in lines[0:11:2]] == [f"> **{level.capitalize()}"[:8] for level in SIX]
-    assert set(lines[1:10:2]) == {">"}
-    assert lines[10].endswith(r"5 → do `make <it>` \& 5")
-    assert lines[12].startswith("# ")
+    assert lines[0].startswith("> **Failed:**")
+    assert lines[2].startswith("# ")
+    assert [line[:8] for line in lines[6:15:2]] == [f"> **{level.capitalize()}"[:8] for level in SIX[1:]]
+    assert set(lines[7:14:2]) == {">"}
+    assert lines[14].endswith(r"5 → do `make <it>` \& 5")
 
 
 def test_markdown_marks_entities() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 from collections.abc import Iterator
@@ -65,6 +66,12 @@ class Pretended:
     current: str = "v1"
     refuse: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)
     asked: list[tuple[str, dict[str, str], Any]] = field(default_factory=list)
+    files: dict[str, dict[str, Any]] = field(default_factory=dict)  # what GET /files/ID answers, by ID
+    kept: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)  # labels by annotator and words
+    types: dict[str, dict[str, Any]] = field(default_factory=dict)
+    json: dict[str, Any] = field(default_factory=dict)  # answers of further paths
+    id: str = "s1"
+    most: int = 1_000_000
     job: str = "done"
 
     def serve(self, context: BrowserContext) -> None:
@@ -75,7 +82,7 @@ class Pretended:
 
     def _answer(self, route: Route) -> None:
         request = route.request
-        path = request.url.split("/", 3)[3].partition("#")[0]
+        path = request.url.split("/", 3)[3].partition("#")[0].partition("?")[0]
         file = STATIC / (path.removeprefix("static/") or "index.html")
         if file.is_file():
             route.fulfill(body=file.read_bytes(), content_type=_KINDS[file.suffix])
@@ -91,6 +98,17 @@ class Pretended:
             route.fulfill(json=self._json(path, body))
 
     def _json(self, path: str, body: Any) -> Any:
+        if path in self.json:
+            return self.json[path]
+        if path == "labels":
+            return self._sync(body)
+        if path == "annotators":
+            names = [name for name, labels in self.kept.items() if labels]
+            return {"annotators": [{"name": name, "accepted": len(self.kept[name])} for name in names]}
+        if path.startswith("files/"):
+            return self.files[path.removeprefix("files/")]
+        if path == "files":
+            return self._files(body)
         if path == "formats":
             return {"formats": ["conll", "jsonl"]}
         if path == "tag":
@@ -112,6 +130,34 @@ class Pretended:
         if path == "models/current":
             self.current = body["name"]
         return {"current": self.current, "versions": [self._version(name) for name in self.versions]}
+
+    def _sync(self, body: Any) -> dict[str, Any]:
+        """Answers with all labels of the annotator each time: the page takes what is newer."""
+        kept = self.kept.setdefault(body["annotator"], {})
+        for record in body["records"]:
+            key = " ".join(record["tokens"])
+            if record["changed"] > kept.get(key, {"changed": -1})["changed"]:
+                kept[key] = record
+        for record in body["types"]:
+            if record["changed"] > self.types.get(record["name"], {"changed": -1})["changed"]:
+                self.types[record["name"]] = record
+        known = {"id": self.id, "at": 1, "types_at": 1, "more": False}
+        return {**known, "records": [*kept.values()], "types": [*self.types.values()]}
+
+    def _files(self, body: Any) -> dict[str, Any]:
+        if body is not None:
+            name = f"f{len(self.files)}"
+            text = base64.b64decode(body["files"][0]["content"]).decode()
+            rows = [
+                {"tokens": line.split(), "gaps": ["", *[" "] * (len(line.split()) - 1)]} for line in text.split("\n")
+            ]
+            self.files[name] = {"id": name, "name": body["files"][0]["name"], "format": "text", "sentences": rows}
+            return {"id": name}
+        listed = [
+            {**file, "sentences": len(file["sentences"]), "accepted": 0, "labelled": "entities" in file["sentences"][0]}
+            for file in self.files.values()
+        ]
+        return {"files": listed, "formats": ["conll", "text"], "upload_bytes": self.most}
 
     def _job(self) -> dict[str, Any]:
         done = self.job == "done"

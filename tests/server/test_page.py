@@ -1,4 +1,4 @@
-"""The whole story in a real browser with a real tagger: tag, select, adapt, export, reload, restart."""
+"""The whole story in a real browser with a real tagger: tag, select, adapt, export, reload, restart, two annotators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from page_browser import step, watched
 
 from nershift.data.builtin import builtin_corpus
 from nershift.data.corpus import Corpus
-from nershift.data.formats.base import read_sentences
+from nershift.data.formats.base import read_sentences, write_sentences
 from nershift.data.spans import Sentence
 from nershift.data.tokenizer import tokenize
 from nershift.run import transfer
@@ -229,3 +229,70 @@ def test_a_new_type_from_a_dozen_corrections(browser: Browser, server: Server, t
     assert page.get_by_role("alert").inner_text() == ""
     assert page.failures == []
     context.close()
+
+
+def a_browser(browser: Browser, server: Server, name: str = "") -> Page:
+    """A browser that has seen nothing of the server, with its annotator."""
+    page = watched(browser.new_context(viewport={"width": 1200, "height": 900}).new_page())
+    page.goto(server.address)
+    page.locator("#saved", has_text="on the server").wait_for()
+    step(page, "text")
+    if name:
+        page.get_by_role("combobox", name="Your name").fill(name)
+        page.keyboard.press("Enter")
+        page.locator("#saved", has_text=f"Labels of {name}: on the server").wait_for()
+    return page
+
+
+def saved(page: Page) -> None:
+    page.locator("#saved", has_text="in this browser only").wait_for(state="detached")
+    page.locator("#saved", has_text="on the server").wait_for()
+
+
+def test_two_annotators_of_one_file_and_a_restart(browser: Browser, server: Server, tmp_path: Path) -> None:
+    """What they said is there after the server was killed, in browsers that have never seen it."""
+    gold = with_drugs(builtin_corpus("clinic").splits["test"], 12)
+    write_sentences(tmp_path / "clinic.conll", gold, "conll")
+    (tmp_path / "letter.txt").write_text("Dr. Osei gave her 20 mg of Velmorin. She left for Leeds.")
+    ada = a_browser(browser, server, "Ada")
+    ada.locator("#upload").set_input_files([tmp_path / "clinic.conll", tmp_path / "letter.txt"])
+    ada.get_by_text("12 sentences of clinic.conll").wait_for()
+    assert len({row for row, _, _ in shown(ada)}) == 12
+    for _ in range(10):
+        ada.keyboard.press("Space")
+    saved(ada)
+    step(ada, "text")
+    ada.get_by_text("10 of 12 sentences accepted · conll, with labels").wait_for()
+    picture(ada, "files")
+
+    bo = a_browser(browser, server, "Bo")
+    bo.get_by_role("button", name="clinic.conll", exact=True).click()
+    bo.get_by_text("12 sentences of clinic.conll").wait_for()
+    drug = next(s for s in gold[0].spans if s.label == NEW)
+    word(bo, 0, drug.start).click()
+    bo.keyboard.press("Delete")
+    for _ in range(8):
+        bo.keyboard.press("Space")
+    saved(bo)
+
+    server.process.kill()
+    server.process.communicate()
+    server.start()
+
+    new = a_browser(browser, server, "Bo")
+    new.get_by_text("8 of 12 sentences accepted").wait_for()
+    new.get_by_role("button", name="clinic.conll", exact=True).click()
+    new.get_by_text("12 sentences of clinic.conll").wait_for()
+    assert new.locator("#progress-text").inner_text() == "8 of 12 accepted"
+    assert (0, gold[0].mention(drug), NEW) not in shown(new)
+    step(new, "adapt")
+    new.get_by_text("8 sentences accepted by both, 1 of them not alike").wait_for()
+    picture(new, "agreement")
+    with new.expect_download() as download:
+        new.get_by_role("button", name="Table (CSV)").click()
+    rows = Path(download.value.path()).read_text(encoding="utf-8").splitlines()
+    total = sum(len(s.spans) for s in gold[:8])
+    assert rows[-1].split(",")[3:] == [str(total - 1), str(total), str(total - 1)]
+    assert ada.failures == bo.failures == new.failures == []
+    for page in (ada, bo, new):
+        page.context.close()

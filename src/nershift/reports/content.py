@@ -10,7 +10,7 @@ from nershift.data.spans import Sentence, Span
 from nershift.evaluation.calibration import Reliability
 from nershift.evaluation.error_analysis import KINDS, Example
 from nershift.evaluation.metrics import Counts
-from nershift.evaluation.run_warnings import Level
+from nershift.evaluation.run_warnings import Level, RunWarning
 from nershift.reports.model import RunReport
 
 KIND_NAMES = {
@@ -112,6 +112,11 @@ def headline(report: RunReport) -> list[tuple[str, str]]:
     return [*rows, ("macro F1", percent(scores.macro_f1)), ("sentences", str(scores.sentences))]
 
 
+def by_level(warnings: Sequence[RunWarning], *levels: Level) -> list[RunWarning]:
+    """A run that failed says so before anything else; other warnings stand below the verdict."""
+    return [warning for warning in warnings if warning.level in levels]
+
+
 def code_pieces(text: str) -> Iterator[tuple[str, bool]]:
     """Text with commands in backquotes as (piece, is it a command?).
 
@@ -124,8 +129,14 @@ def code_pieces(text: str) -> Iterator[tuple[str, bool]]:
             yield piece, number % 2 == 1
 
 
+def contents(report: RunReport) -> list[tuple[str, str]]:
+    """The sections of a report in reading order: (key, title). Examples say more than numbers, so they come first."""
+    examples = [("examples", "Examples")] if report.analysis is not None and report.analysis.examples else []
+    return [*examples, *((table.key, table.title) for table in tables(report))]
+
+
 def tables(report: RunReport) -> list[ReportTable]:
-    """All tables the report has material for, in reading order."""
+    """All tables the report has material for, in reading order; examples stand before them."""
     every = [_comparisons(report), _curves(report), _overall(report), _types(report)]
     every += [_kinds(report), _confusions(report), _familiarity(report)]
     every += [_reliability(report), _thresholds(report), _states(report)]

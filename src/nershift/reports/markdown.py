@@ -9,7 +9,9 @@ from nershift.evaluation.run_warnings import RunWarning
 from nershift.reports.content import (
     LEVEL_NAMES,
     ReportTable,
+    by_level,
     code_pieces,
+    contents,
     example_lines,
     headline,
     pieces,
@@ -49,8 +51,22 @@ def marked(sentence: Sentence, marks: dict[Span, str]) -> str:
 
 def warned(warning: RunWarning) -> str:
     """A quoted paragraph: what was found, and the next step."""
-    fix = "".join(f"`{piece}`" if command else _escaped(piece) for piece, command in code_pieces(warning.fix))
-    return f"> **{LEVEL_NAMES[warning.level]}:** {escape(warning.found)} → {fix}"
+    return f"> **{LEVEL_NAMES[warning.level]}:** {escape(warning.found)} → {commanded(warning.fix)}"
+
+
+def commanded(text: str) -> str:
+    """Text with commands in backquotes, which stay as they are."""
+    return "".join(f"`{piece}`" if command else _escaped(piece) for piece, command in code_pieces(text))
+
+
+def anchor(title: str) -> str:
+    """The name that code hosts give to a heading.
+
+    Example:
+        >>> anchor("What became of each span")
+        'what-became-of-each-span'
+    """
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
 def render(report: RunReport) -> str:
@@ -62,15 +78,19 @@ def render(report: RunReport) -> str:
         <BLANKLINE>
         All good.
     """
-    blocks = ["\n>\n".join(map(warned, report.warnings))] if report.warnings else []
-    blocks.append(f"# {escape(report.title)}" + (f" ({escape(report.method)})" if report.method else ""))
-    blocks += [escape(line) for line in (report.verdict, *report.notes) if line]
+    title = f"# {escape(report.title)}" + (f" ({escape(report.method)})" if report.method else "")
+    failed, others = by_level(report.warnings, "failed"), by_level(report.warnings, "warning", "hint")
+    blocks = ["\n>\n".join(map(warned, failed)), title, commanded(report.verdict), "\n>\n".join(map(warned, others))]
+    blocks = [block for block in blocks if block]
     if numbers := headline(report):
         blocks.append(", ".join(f"{escape(name)} **{escape(value)}**" for name, value in numbers))
-    blocks += [markdown_table(table) for table in tables(report)]
+    blocks += [escape(line) for line in report.notes]
+    if len(sections := contents(report)) > 2:
+        blocks.append("\n".join(f"- [{escape(title)}](#{anchor(title)})" for _, title in sections))
     if report.analysis is not None and report.analysis.examples:
         blocks.append("## Examples")
         for example in report.analysis.examples:
             lines = (f"> {role}: {marked(s, marks)}" for role, s, marks in example_lines(example))
             blocks.append("  \n".join(lines))
+    blocks += [markdown_table(table) for table in tables(report)]
     return "\n\n".join(blocks) + "\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from nershift.evaluation.run_warnings import RunWarning
 from nershift.reports import html, markdown, text
 from nershift.reports.model import RunReport
 from nershift.reports.states import states_of_run
+from nershift.reports.verdict import verdict
 from nershift.storage import write_text
 
 
@@ -39,7 +41,8 @@ def report_of_run(folder: str | Path) -> RunReport:
     title = str(metrics.get("target") or folder.resolve().name)
     if not (folder / "predictions.jsonl").exists():
         return RunReport(title, **{**parts, "notes": (*parts["notes"], "There was no test split to score.")})
-    return RunReport.of(title, *read_predictions(folder / "predictions.jsonl"), **parts)
+    report = RunReport.of(title, *read_predictions(folder / "predictions.jsonl"), **parts)
+    return replace(report, verdict=verdict(report))
 
 
 def write_report(folder: str | Path) -> RunReport:
@@ -54,9 +57,15 @@ def write_report(folder: str | Path) -> RunReport:
 def show_run(folder: str | Path, console: Console) -> None:
     """Show the short form of a run's report; the commands it names can be copied as they are."""
     report, place = report_of_run(folder), shlex.quote(str(folder))
-    warnings = tuple(replace(w, fix=w.fix.replace(" RUN ", f" {place} ")) for w in report.warnings)
-    console.print(text.render(replace(report, warnings=warnings), examples=3))
+    warnings = tuple(replace(w, fix=_placed(w.fix, place)) for w in report.warnings)
+    shown = replace(report, warnings=warnings, verdict=_placed(report.verdict, place))
+    console.print(text.render(shown, examples=3))
     console.print(Text(f"\nreport: {Path(folder) / 'report.html'}"))
+
+
+def _placed(told: str, place: str) -> str:
+    """Commands with the folder of the run in place of ``RUN``."""
+    return re.sub(r"(?<= )RUN(?=[ `])", lambda _: place, told)
 
 
 def _metrics(folder: Path) -> dict[str, Any]:

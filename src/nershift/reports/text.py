@@ -9,8 +9,8 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from nershift.data.spans import Sentence, Span, overlapping
-from nershift.evaluation.run_warnings import Level, RunWarning
-from nershift.reports.content import LEVEL_NAMES, ReportTable, example_lines, headline, pieces, tables
+from nershift.evaluation.run_warnings import LEVELS, Level, RunWarning
+from nershift.reports.content import LEVEL_NAMES, ReportTable, by_level, example_lines, headline, pieces, tables
 from nershift.reports.model import RunReport
 
 _COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "red")
@@ -77,20 +77,21 @@ def render(report: RunReport, examples: int = 5, minor: bool = False) -> Group:
     title = Text(report.title, "bold")
     if report.method:
         title.append(f" · {report.method}", "not bold")
-    serious = [w for w in report.warnings if w.level != "hint"]
-    hints = [w for w in report.warnings if w.level == "hint"]
-    parts: list[RenderableType] = [*_warnings(serious, WARNINGS), title]
-    parts += [Text(line) for line in (report.verdict, *report.notes) if line]
+    failed, serious, hints = (by_level(report.warnings, level) for level in LEVELS)
+    parts: list[RenderableType] = [*_warnings(failed, WARNINGS), title]
+    parts += [Text(report.verdict)] if report.verdict else []
+    parts += _warnings(serious, WARNINGS - len(failed))
+    parts += [Text(line) for line in report.notes]
     numbers = Text()
     for name, value in headline(report):
         numbers.append("   " if numbers else "").append(f"{name} ").append(value, "bold")
     if numbers:
         parts.append(numbers)
     parts += _warnings(hints, WARNINGS)
-    for table in tables(report):
-        if minor or not table.minor:
-            parts += [Text(), rich_table(table)]
     for example in report.analysis.examples[:examples] if report.analysis else ():
         parts.append(Text())
         parts += [Text(f"{role:5} ", "dim") + coloured(s, marks) for role, s, marks in example_lines(example)]
+    for table in tables(report):
+        if minor or not table.minor:
+            parts += [Text(), rich_table(table)]
     return Group(*parts)

@@ -21,6 +21,7 @@ from nershift import __version__
 from nershift.data.formats import writable
 from nershift.errors import NershiftError
 from nershift.server import schemas
+from nershift.server.annotation_routes import add_annotation
 from nershift.server.aside import route_class
 from nershift.server.downloads import export, zip_folder
 from nershift.server.gate import Gate
@@ -50,6 +51,7 @@ def _refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
         415: "The body is not announced as JSON.",
         422: "The request cannot be used as it is.",
         429: "Too many requests wait, or an adaptation is under way.",
+        507: "The server's disk is full.",
         503: "No answer in time, too much to do, or the server is stopping.",
     }
     chosen = (401, 403, 408, 413, 503, *statuses)
@@ -80,6 +82,7 @@ def make_app(service: Service, guard: Guard | None = None) -> FastAPI:
     _add_tagging(app, service)
     _add_versions(app, service)
     _add_adaptation(app, service)
+    add_annotation(app, service, _refusals)
     return app
 
 

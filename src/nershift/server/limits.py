@@ -11,6 +11,15 @@ MOST_LETTERS = 200  # of one token
 MOST_LABELLED = 1_000  # sentences of one adaptation or export
 MOST_LABELLED_TOKENS = 100_000  # of them together
 MOST_SPANS = 500  # entities of one labelled sentence
+MOST_RECORDS = 500  # labels that a browser sends at once
+MOST_TYPES = 500  # of all annotators
+MOST_GUIDELINE = 1_000  # characters
+MOST_ANNOTATORS = 50
+MOST_LABEL_BYTES = 100_000_000  # of all annotators together
+MOST_FILES = 200  # in the queue
+MOST_FILE_SENTENCES = 5_000
+MOST_FILE_TOKENS = 200_000  # of one file
+MOST_PARTS = 200  # files of one upload
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,12 @@ class Limits:
     seconds: float = 30.0  # until an answer → 503
     batch_requests: int = 64  # tagged together
     batch_tokens: int = 4_096
+
+    # Files for the queue, read by a process of its own.
+    reads: int = 8  # that wait → 429
+    read_seconds: float = 20.0  # → 422
+    read_bytes: int = 2_000_000_000  # of memory; also stops what unpacks without end → 422
+    unpacked_mb: int = 50  # that may come out of a compressed file → 422
 
     # Versions and adaptation.
     versions: int = 200  # kept on disk → 409

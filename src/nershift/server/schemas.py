@@ -18,6 +18,7 @@ Token = Annotated[str, StringConstraints(min_length=1, max_length=limits.MOST_LE
 Tokens = Annotated[list[Token], Field(max_length=limits.MOST_TOKENS, fail_fast=True)]
 # No white space, and not the tag for "no entity"; the rest of a type's name is up to people.
 Label = Annotated[str, StringConstraints(pattern=r"^([^\sO]|\S{2,})$", max_length=60)]
+FileForm = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]{1,20}$")]
 Confidence = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 
 
@@ -143,7 +144,7 @@ class AdaptRequest(_Request):
 
 class ExportRequest(_Request):
     sentences: list[LabelledSentence] = Field(min_length=1, max_length=limits.MOST_LABELLED, fail_fast=True)
-    format: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]{1,20}$")]
+    format: FileForm
 
 
 class ChooseRequest(_Request):

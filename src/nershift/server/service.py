@@ -1,4 +1,4 @@
-"""What the server does, apart from HTTP: versions, the tagging queue and adaptations in one object."""
+"""What the server does, apart from HTTP: versions, the tagging queue, labels, files and adaptations in one object."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 
 from nershift.data.spans import Sentence
 from nershift.data.token_bound import most_tokens
+from nershift.server.annotations import Annotations
 from nershift.server.aside import Aside
 from nershift.server.batcher import Batcher
 from nershift.server.bodies import Bodies
@@ -18,6 +19,7 @@ from nershift.server.jobs import Jobs
 from nershift.server.learning import threads_for
 from nershift.server.limits import Limits
 from nershift.server.metrics import Metrics
+from nershift.server.uploads import Uploads
 from nershift.server.versions import Store
 
 
@@ -40,12 +42,15 @@ class Service:
         self.aside = Aside()
         self.bodies = Bodies(self.limits)
         self.batcher = Batcher(self._tag, self.limits, self.metrics.batch)
+        self.annotations = Annotations(self.store.folder / "labels")
+        self.uploads = Uploads(self.store.folder / "files", self.limits)
         self.jobs = Jobs(self.store, self.limits, ended=self.metrics.adapted)
         self.metrics.watch(lambda: len(self.batcher), lambda: len(self.store))
 
     def stop(self) -> None:
         """Refuse what waits, and what comes, so that every client has its answer before :meth:`close`."""
         self.bodies.stop()
+        self.uploads.stop()
         self.batcher.stop()
 
     def close(self) -> None:

@@ -52,6 +52,13 @@ export const tagText = (text, model) => json("POST", "tag", { texts: [text], mod
 export const tagWords = (rows, model) => json("POST", "tag", { tokens: rows, model });
 export const adapt = (sentences, note, crossValidate) =>
   json("POST", "adapt", { sentences: sentences.map(labelled), note, cross_validate: crossValidate });
+export const sync = (request) => json("POST", "labels", request);
+export const annotators = async () => (await json("GET", "annotators")).annotators;
+export const agreement = (one, other) => json("GET", agreementPath(one, other, "json"));
+export const files = (annotator) => json("GET", `files?${new URLSearchParams({ annotator })}`);
+export const file = (id) => json("GET", `files/${encodeURIComponent(id)}`);
+export const upload = (files, format) => json("POST", "files", { files, format });
+export const removeFile = (id) => send("DELETE", `files/${encodeURIComponent(id)}`);
 export const job = (name) => json("GET", `jobs/${encodeURIComponent(name)}`);
 export const cancelJob = (name) => send("DELETE", `jobs/${encodeURIComponent(name)}`);
 
@@ -63,6 +70,13 @@ const labelled = ({ tokens, entities }) => ({
 
 export async function exportLabels(sentences, format) {
   await save(await send("POST", "export", { sentences: sentences.map(labelled), format }), `labels.${format}`);
+}
+
+const agreementPath = (one, other, form) => `agreement?${new URLSearchParams({ one, other, form })}`;
+
+/** The table of an agreement ("csv"), or all of it with the sentences that differ ("json"). */
+export async function downloadAgreement(one, other, form) {
+  await save(await send("GET", agreementPath(one, other, form)), `agreement.${form}`);
 }
 
 export async function downloadTagger(name) {

@@ -1,10 +1,13 @@
 // The page: get text, see entities, correct them, adapt the tagger, look at what changed.
 
 import { Adaptation } from "./adapt.js";
+import { Agreement } from "./agreement.js";
+import { Annotator } from "./annotator.js";
 import * as api from "./api.js";
 import { Compare } from "./compare.js";
 import { Corrections } from "./correct.js";
-import { attempt, byId, count, fillSelect, showError } from "./dom.js";
+import { ask, attempt, byId, count, fillSelect, showError } from "./dom.js";
+import { Files } from "./files.js";
 import { Guidelines } from "./guidelines.js";
 import { History } from "./history.js";
 import { Keys } from "./keys.js";
@@ -20,6 +23,7 @@ import { ME, PageState } from "./state.js";
 import { Steps } from "./steps.js";
 import { BrowserStore } from "./store.js";
 import { Summary } from "./summary.js";
+import { Sync } from "./sync.js";
 import { Types } from "./types.js";
 import { Versions } from "./versions.js";
 
@@ -36,15 +40,20 @@ const rows = new Rows(byId("sentences"), queue, { labels, types, onMove: () => p
 const corrections = new Corrections({ labels, types, history, queue, rows, tell });
 const versions = new Versions(onVersions);
 const steps = new Steps(state, onStep);
-const summary = new Summary({ labels, types, queue, history, steps, versions });
+const files = new Files({ annotator: () => labels.annotator, onOpen: open, onChange: drawSoon });
+const summary = new Summary({ labels, types, queue, history, steps, versions, files });
 const guidelines = new Guidelines({ types, history, used, onClose: () => rows.refocus() });
 const panel = new Panel({ rows, types, corrections, counts: () => summary.counts(), edit: (type) => guidelines.open(type) });
 new Keys({ rows, queue, corrections, types, enterPanel: () => panel.enter() });
 new Pointer({ rows, queue, corrections });
 const compare = new Compare({ labels, types, queue, predictions, state });
 const adaptation = new Adaptation({ labels, versions, state, onVersion: () => versions.refresh(), onEnd: () => versions.refresh() });
+const sync = new Sync({ labels, types, store, onState: (text) => summary.saved(text) });
+const agreement = new Agreement({ types, annotator: () => labels.annotator });
+new Annotator({ labels, state, history, sync, onChange: onAnnotator });
 let turn = 0; // answers to anything but the latest question are dropped
 let drawing = false;
+let opening = 0; // sources that are about to be shown, so a new version need not show the one before
 
 function tell(text) {
   byId("status").textContent = text;
@@ -69,20 +78,29 @@ function drawSoon() {
 
 // --- the sentences
 
-/** Get the sentences of the chosen source, and what the version in use predicts. */
-async function load() {
+/** Get the sentences of the chosen source, and what the version in use predicts; `onTaken` is called in between. */
+async function load(onTaken = () => {}) {
   const mine = ++turn;
   tell("");
   queue.version = versions.current;
-  const text = state.source === "text";
-  const sentences = text
-    ? await predictions.read(state.text, queue.version)
-    : labels.entries().map(([, { tokens, gaps }]) => sentenceOf(tokens, gaps));
+  const sentences = await sentencesOf(state.source);
   if (mine !== turn) return;
   queue.take(sentences);
   rows.show();
   drawSoon();
+  onTaken();
   await fill(mine);
+}
+
+async function sentencesOf(source) {
+  if (source === "text") return predictions.read(state.text, queue.version);
+  if (source === "labelled") return labels.entries().map(([, { tokens, gaps }]) => sentenceOf(tokens, gaps));
+  try {
+    return await files.sentences(source);
+  } catch (error) {
+    if (error.status === 404) state.remember({ source: "text" }); // removed by somebody
+    throw error;
+  }
 }
 
 /** Tag what has no prediction yet by the version in use; then the order is known. */
@@ -106,11 +124,23 @@ function arrange() {
   drawSoon();
 }
 
+/** Go to the sentences of a source. Another page may have adapted meanwhile, so the version is asked for first. */
 async function open(source) {
   state.remember({ source });
-  await load();
+  opening += 1;
+  try {
+    await versions.refresh();
+    await load(enter);
+  } finally {
+    opening -= 1;
+  }
+}
+
+function enter() {
   steps.show("correct");
-  if (queue.view.length > 0) rows.focus(0, 0);
+  if (queue.view.length === 0) return;
+  rows.focus(0, 0);
+  if (labels.isAccepted(queue.view[0])) corrections.goOn();
 }
 
 // --- versions
@@ -119,14 +149,28 @@ async function onVersions(changed) {
   types.see(versions.allTypes);
   compare.offer(versions.names);
   drawSoon();
-  if (!changed) return;
+  if (!changed || opening) return;
   if (queue.sentences.length === 0) await load();
   else await fill();
   if (steps.current === "adapt") await compare.refresh();
 }
 
-function onStep(step) {
-  if (step === "adapt") attempt(() => compare.refresh());
+async function onStep(step) {
+  try {
+    if (step === "text") await files.refresh();
+    if (step === "correct") rows.refocus(); // where one was, in sight
+    if (step !== "adapt") return;
+    await sync.exchange(); // agreement is about what the server has
+    await agreement.refresh();
+    await compare.refresh();
+  } catch (error) {
+    showError(error);
+  }
+}
+
+function onAnnotator() {
+  if (queue.sentences.length > 0) arrange();
+  attempt(() => files.refresh());
 }
 
 // --- what the controls do
@@ -135,7 +179,6 @@ byId("tag-form").addEventListener("submit", (event) => {
   event.preventDefault();
   attempt(async () => {
     state.remember({ text: byId("text").value });
-    await versions.refresh(); // another page may have adapted meanwhile
     await open("text");
   }, event.submitter);
 });
@@ -164,15 +207,13 @@ byId("export-form").addEventListener("submit", (event) => {
   attempt(() => api.exportLabels(labels.given(), byId("export-format").value), event.submitter);
 });
 
-byId("forget").addEventListener("click", () => {
-  byId("confirm-text").textContent = `Delete the labels of ${count(labels.entries().length, "sentence")}?`;
-  byId("confirm").returnValue = "no";
-  byId("confirm").showModal();
+byId("forget").addEventListener("click", async () => {
+  const question = `Delete the labels of ${count(labels.entries().length, "sentence")}, here and on the server?`;
+  if (await ask(question, "Delete", "Keep them")) corrections.forget();
 });
 
-byId("confirm").addEventListener("close", () => {
-  if (byId("confirm").returnValue === "yes") corrections.forget();
-});
+byId("to-adapt").addEventListener("click", () => steps.show("adapt"));
+byId("next-file").addEventListener("click", (event) => attempt(() => open(files.after(state.source).id), event.target));
 
 labels.addEventListener("change", ({ detail: keys }) => {
   types.see(labels.types(keys));
@@ -186,9 +227,11 @@ state.addEventListener("change", drawSoon);
 byId("text").value = state.text;
 byId("choices").open = !matchMedia("(max-width: 40rem)").matches;
 types.see(labels.types());
-steps.show(state.step);
 drawSoon();
+await sync.exchange(); // types that others have come before those of the tagger: places are given once
+steps.show(state.step);
 try {
+  await files.refresh();
   await versions.refresh();
   fillSelect(byId("export-format"), await api.formats());
 } catch (error) {

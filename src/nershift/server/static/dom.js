@@ -44,6 +44,17 @@ export function clearError() {
   byId("alert").replaceChildren();
 }
 
+/** Ask a question in a window of its own; whether the answer was `yes`. */
+export function ask(question, yes, no) {
+  const box = byId("confirm");
+  byId("confirm-text").textContent = question;
+  byId("confirm-yes").textContent = yes;
+  byId("confirm-no").textContent = no;
+  box.returnValue = "no";
+  box.showModal();
+  return new Promise((answer) => box.addEventListener("close", () => answer(box.returnValue === "yes"), { once: true }));
+}
+
 /**
  * Run something that may fail and show the failure. Meanwhile `button` is busy: it does nothing when pressed again,
  * but keeps the focus, which a disabled button would lose.

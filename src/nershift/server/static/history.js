@@ -37,6 +37,12 @@ export class History extends EventTarget {
     this.tell();
   }
 
+  /** Keys that were changed by what can be undone. */
+  touched(keeper) {
+    const changes = this.done.flatMap((step) => step.changes);
+    return new Set(changes.filter((change) => change.keeper === keeper).map((change) => change.key));
+  }
+
   undo() {
     return this.move(this.done, this.undone, (change) => [change.after, change.before]);
   }

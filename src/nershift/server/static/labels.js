@@ -1,6 +1,10 @@
 // The labels of one annotator, by sentence. Only sentences that were accepted are labels; the others are drafts.
 
+import { keyOf } from "./spans.js";
 import { same } from "./types.js";
+
+/** Labels from elsewhere may come without what stood between the words. */
+const gapsOf = ({ tokens, gaps }) => (gaps?.length === tokens.length ? gaps : tokens.map((_, i) => (i ? " " : "")));
 
 export const labelName = (annotator, key) => `labels/${encodeURIComponent(annotator)}/${key}`;
 
@@ -54,9 +58,47 @@ export class Labels extends EventTarget {
     this.keep(key, { ...kept, changed, unsent: true });
   }
 
-  keep(key, record) {
+  /** What the server has not confirmed yet: [key, record]. */
+  unsent() {
+    return [...this.records].filter(([, record]) => record.unsent);
+  }
+
+  /** The server has these records; what was changed since it was sent is sent again. */
+  confirm(sent) {
+    for (const [key, { changed }] of sent) {
+      const { unsent, ...record } = this.records.get(key) ?? {};
+      if (unsent && record.changed === changed) this.write(key, record);
+    }
+  }
+
+  /** The server has lost what it had. */
+  sendAll() {
+    for (const [key, record] of this.records) if (!record.unsent) this.write(key, { ...record, unsent: true });
+  }
+
+  /** Take over what was said elsewhere, where it is newer. */
+  take(records) {
+    const news = records
+      .map((record) => [keyOf(record.tokens), { ...record, gaps: gapsOf(record) }])
+      .filter(([key, record]) => record.changed > (this.records.get(key)?.changed ?? -1));
+    for (const [key, record] of news) this.write(key, record);
+    if (news.length > 0) this.tell(news.map(([key]) => key));
+  }
+
+  /** Take over what another annotator said, where nothing was said yet. */
+  copy(records) {
+    const news = records.filter(([key]) => !this.records.has(key));
+    for (const [key, record] of news) this.write(key, { ...record, changed: Date.now(), unsent: true });
+    if (news.length > 0) this.tell(news.map(([key]) => key));
+  }
+
+  write(key, record) {
     this.records.set(key, record);
     this.store.write(labelName(this.annotator, key), record);
+  }
+
+  keep(key, record) {
+    this.write(key, record);
     this.tell([key]);
   }
 

@@ -4,7 +4,7 @@ export const ME = "me"; // the annotator who gave no name
 const EMPTY = {
   annotator: ME,
   text: "",
-  source: "text",
+  source: "text", // or "labelled", the id of a file, or all "files"
   step: "text",
   order: "given",
   show: "all",

@@ -1,10 +1,18 @@
 // How the work stands: progress, steps, counts of labels, and what can be undone.
 
 import { byId, count, fillOptions, make } from "./dom.js";
+import { ME } from "./state.js";
 
 export class Summary {
-  constructor({ labels, types, queue, history, steps, versions }) {
-    Object.assign(this, { labels, types, queue, history, steps, versions, numbers: new Map() });
+  constructor({ labels, types, queue, history, steps, versions, files }) {
+    Object.assign(this, { labels, types, queue, history, steps, versions, files, numbers: new Map() });
+  }
+
+  /** How much of what was said is on the server. */
+  saved(text) {
+    byId("labels-saved").textContent = text;
+    const name = this.labels.annotator === ME ? "Labels" : `Labels of ${this.labels.annotator}`;
+    byId("saved").textContent = `${name}: ${text}`;
   }
 
   /** How often each type is among the accepted labels. */
@@ -34,13 +42,23 @@ export class Summary {
     this.steps.tell("adapt", this.versions.current);
     const found = this.queue.sentences.reduce((sum, sentence) => sum + (this.queue.prediction(sentence)?.entities.length ?? 0), 0);
     const shown = this.queue.view.length < total ? `${this.queue.view.length} shown of ` : "";
+    const name = this.files.nameOf(this.queue.state.source);
     const predicted = `${count(found, "entity", "entities")} predicted by ${this.queue.version}`;
-    byId("found").textContent = total ? `${shown}${count(total, "sentence")}, ${predicted}` : "";
+    byId("found").textContent = total ? `${shown}${count(total, "sentence")}${name && ` of ${name}`}, ${predicted}` : "";
+    this.drawDone(total > 0 && accepted === total);
     byId("no-sentences").hidden = this.queue.view.length > 0;
     byId("no-sentences").textContent = total
       ? "No sentence fits what is to be shown."
-      : "No text yet: paste some in step 1. Then correct what was found, or name a new type.";
+      : "No text yet: paste some in step 1, or upload a file. Then correct what was found, or name a new type.";
     for (const id of ["accept", "skip"]) byId(id).disabled = this.queue.view.length === 0;
+  }
+
+  /** At the end of a file: what comes next. */
+  drawDone(done) {
+    const next = done ? this.files.after(this.queue.state.source) : null;
+    byId("all-done").hidden = !done;
+    byId("next-file").hidden = !next;
+    if (next) byId("next-file").textContent = `Next file: ${next.name}`;
   }
 
   drawLabels(given) {

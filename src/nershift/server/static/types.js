@@ -4,8 +4,9 @@ const COLOURS = 10;
 const KEYS = 9;
 
 /**
- * `list` has {name, guideline, hidden} in the order in which types were first seen. A type nobody wants is hidden, not
- * taken out. `recorder(key, before, after)` hears of each change by the user, so that it can be undone.
+ * `list` has {name, guideline, hidden} in the order in which types were first seen, with `changed`, the time of the last
+ * change by a person, and `unsent` while the server has not confirmed it. A type nobody wants is hidden, not taken out.
+ * `recorder(key, before, after)` hears of each change by the user, so that it can be undone.
  */
 export class Types extends EventTarget {
   constructor(store) {
@@ -34,7 +35,8 @@ export class Types extends EventTarget {
   put(name, value) {
     const before = this.get(name);
     if (same(before, value)) return;
-    this.set(name, value ?? { guideline: "", hidden: true });
+    const { changed = 0 } = this.list[this.places.get(name)] ?? {};
+    this.set(name, { ...(value ?? { guideline: "", hidden: true }), changed: Math.max(Date.now(), changed + 1), unsent: true });
     this.recorder(name, before, value);
     this.save();
   }
@@ -42,7 +44,34 @@ export class Types extends EventTarget {
   /** Types that were seen, in a tagger or in labels: they have a place from now on, and are offered. */
   see(names) {
     const news = [...names].filter((name) => this.get(name)?.hidden !== false);
-    for (const name of news) this.set(name, { guideline: this.get(name)?.guideline ?? "", hidden: false });
+    for (const name of news) {
+      const { guideline = "", changed = 0, unsent = true } = this.list[this.places.get(name)] ?? {};
+      this.set(name, { guideline, hidden: false, changed, unsent });
+    }
+    if (news.length > 0) this.save();
+  }
+
+  unsent() {
+    return this.list.filter((type) => type.unsent !== false);
+  }
+
+  confirm(sent) {
+    for (const { name, changed = 0 } of sent) {
+      const type = this.list[this.places.get(name)];
+      if ((type.changed ?? 0) === changed) type.unsent = false;
+    }
+    if (sent.length > 0) this.store.write("types", this.list);
+  }
+
+  sendAll() {
+    for (const type of this.list) type.unsent = true;
+  }
+
+  /** Types that others have: new ones get the next places, guidelines that are newer count. */
+  take(records) {
+    const newer = ({ name, changed }) => changed > (this.list[this.places.get(name)]?.changed ?? -1);
+    const news = records.filter((record) => !this.places.has(record.name) || newer(record));
+    for (const { name, guideline, hidden, changed } of news) this.set(name, { guideline, hidden, changed, unsent: false });
     if (news.length > 0) this.save();
   }
 
