@@ -24,7 +24,9 @@ LAYERS = (
     ("run_folder",),
     ("run", "dapt"),
     ("resume_run",),
-    ("labelling", "server", "demo"),
+    ("labelling",),
+    ("auto",),
+    ("server", "demo"),
     ("cli",),
     ("__main__",),
 )

@@ -1,7 +1,7 @@
 """What `nershift fit` knows: its recipes on many targets and amounts of labels, each as a user would run it.
 
-Scores of these runs, on test, are the evidence that the planner reads (`python -m experiments evidence`). A target's own
-scores are left out when fit is judged on it.
+Scores of these runs, on test, are the evidence that the planner reads (`python -m experiments evidence`). When fit is
+judged on a target, the scores of that target are left out.
 """
 
 from __future__ import annotations

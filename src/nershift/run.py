@@ -129,7 +129,7 @@ class Request:
         selection = self._selection()
         if target is not None:
             labelled = [s for name in ("train", "dev") for s in target.splits.get(name, ())]
-            types = tuple(sorted({span.label for s in labelled for span in s.spans}))
+            types = tuple(sorted({*target.declared, *(span.label for s in labelled for span in s.spans)}))
             if self.ratio is not None or (self.shots is not None and (self.shots or "train" in target.splits)):
                 few = subset(target.train, shots=self.shots, ratio=self.ratio, seed=self.config.seed)
                 target = target.with_splits(train=few)

@@ -16,6 +16,7 @@ from nershift.cli import (
     dapt,
     data,
     export,
+    fit,
     labelling,
     methods,
     predict,
@@ -50,7 +51,7 @@ def _options(
     pass
 
 
-for module in (data, builtin, train, dapt, score, states, predict, methods, thresholds, labelling, serve, export):
+for module in (data, builtin, fit, train, dapt, score, states, predict, methods, thresholds, labelling, serve, export):
     module.register(app)
 
 

@@ -36,6 +36,8 @@ _LACKING = {
 class Corpus:
     """Splits by name (``train``, ``dev``, ``test``; any may be missing) plus unlabelled ``raw`` sentences.
 
+    ``declared`` are entity types that an annotator knows of, whether a label shows them or not.
+
     Example:
         >>> c = Corpus("toy", {"train": (Sentence.of(["Rome"], [(0, 1, "LOC")]),)})
         >>> c.types, len(c.train)
@@ -46,6 +48,7 @@ class Corpus:
     splits: Mapping[str, tuple[Sentence, ...]] = field(default_factory=dict)
     domain: str = ""
     language: str = ""
+    declared: tuple[str, ...] = ()
 
     def split(self, name: str) -> tuple[Sentence, ...]:
         if name not in self.splits:
@@ -70,7 +73,8 @@ class Corpus:
 
     @property
     def types(self) -> tuple[str, ...]:
-        return tuple(sorted({s.label for split in self.splits.values() for sent in split for s in sent.spans}))
+        shown = {s.label for split in self.splits.values() for sent in split for s in sent.spans}
+        return tuple(sorted({*shown, *self.declared}))
 
     @property
     def nested(self) -> bool:
@@ -89,7 +93,10 @@ class Corpus:
 
     def mapped(self, mapping: Mapping[str, str]) -> Corpus:
         """Rename types in every split (``O`` removes a type)."""
-        return self.with_splits(**{k: [map_labels(s, mapping) for s in v] for k, v in self.splits.items()})
+        declared = tuple(sorted({mapping.get(t, t) for t in self.declared} - {"O"}))
+        return replace(self, declared=declared).with_splits(
+            **{k: [map_labels(s, mapping) for s in v] for k, v in self.splits.items()}
+        )
 
     def hold_out(self, share: float, seed: int = 13) -> Corpus:
         """Move a fixed, seeded share of ``train`` to ``dev``; an error if there is a dev split already."""

@@ -17,7 +17,7 @@ from nershift.errors import CheckpointError
 from nershift.evaluation.predictions import read_predictions
 from nershift.evaluation.run_warnings import RunWarning
 from nershift.reports import html, markdown, text
-from nershift.reports.model import RunReport
+from nershift.reports.model import ComparisonRow, RunReport
 from nershift.reports.states import states_of_run
 from nershift.reports.verdict import verdict
 from nershift.storage import write_text
@@ -33,6 +33,7 @@ def report_of_run(folder: str | Path) -> RunReport:
         "notes": _notes(metrics),
         "calibration": metrics.get("calibration", {}),
         "log": tuple(read_log(folder / "log.jsonl")),
+        "comparisons": _tried(metrics),
         "config": read_yaml(folder / "config.yaml") if (folder / "config.yaml").exists() else {},
     }
     shared = states_of_run(folder)
@@ -66,6 +67,12 @@ def show_run(folder: str | Path, console: Console) -> None:
 def _placed(told: str, place: str) -> str:
     """Commands with the folder of the run in place of ``RUN``."""
     return re.sub(r"(?<= )RUN(?=[ `])", lambda _: place, told)
+
+
+def _tried(metrics: dict[str, Any]) -> tuple[ComparisonRow, ...]:
+    """The recipes among which this tagger was chosen, as they were judged then."""
+    rows = [row for row in metrics.get("tried", ()) if row["f1"] is not None]
+    return tuple(ComparisonRow(r["recipe"], r["f1"], r["low"], r["high"], 1, r["fate"]) for r in rows)
 
 
 def _metrics(folder: Path) -> dict[str, Any]:
