@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from nershift.data.corpus import Corpus, subset
@@ -23,6 +24,7 @@ class Ask:
     one_model: bool
     download: bool
     device: str
+    start: str = ""  # folder of a tagger to go on with
     without: tuple[str, ...] = ()
     recipes: tuple[str, ...] | None = None
     amount: Mapping[str, Any] = field(default_factory=dict)  # shots or ratio, as the command would have it
@@ -41,6 +43,7 @@ def ask_for(
     device: str,
     shots: int | None,
     ratio: float | None,
+    start: str | Path | None,
     more: Mapping[str, Any],
 ) -> Ask:
     unknown = set(more) - {"without", "recipes", "places"}
@@ -67,6 +70,7 @@ def ask_for(
         one_model,
         download,
         _device(device),
+        "" if start is None else str(Path(start).resolve()),
         tuple(more.get("without", ())),
         None if recipes is None else tuple(recipes),
         amount,
@@ -94,6 +98,7 @@ def identity(ask: Ask) -> dict[str, Any]:
         "same": dict(ask.same),
         "one_model": ask.one_model,
         "device": ask.device,
+        "start": ask.start,
         "amount": dict(ask.amount),
         "recipes": list(ask.recipes) if ask.recipes is not None else None,
         "without": list(ask.without),

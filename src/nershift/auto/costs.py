@@ -66,7 +66,7 @@ def cost(recipe: Recipe, here: Situation, known: Knowledge, speed: Speed, folds:
     """
     config = resolve(recipe.method, recipe.settings_for(here.encoder.place if here.encoder else None))
     cls, own = METHODS[recipe.method], here.labelled - (here.labelled // folds if folds else 0)
-    others = sum(source.sentences for source in here.sources)
+    others = sum(source.sentences for source in here.sources) if "sources" in recipe.needs else 0
     first, second = _updates(cls, config, own, others)
     per = _per_update(recipe, here)
     slow = speed.of(recipe) * _slower(recipe, here, known)
@@ -90,7 +90,7 @@ def _slower(recipe: Recipe, here: Situation, known: Knowledge) -> float:
 def _updates(cls: type[Method], config: Config, own: int, others: int) -> tuple[int, int]:
     """Of the stage on the sources and of that on the target; 0: there is no such stage."""
     first = second = 0
-    if cls.pretrain is not Method.pretrain:
+    if cls.pretrain is not Method.pretrain and others:
         size = config.pretrain.batch_size or batch_size(others)
         first = Budget.of(config.pretrain, max(1, -(-others // size))).total
     if cls.train is not Method.train:

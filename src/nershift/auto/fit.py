@@ -53,6 +53,7 @@ def fit(
     device: str = "auto",
     workers: int = 0,
     ray: str | None = None,
+    start: str | Path | None = None,
     overwrite: bool = False,
     report: bool = True,
     tell: Tell | None = None,
@@ -75,17 +76,19 @@ def fit(
         download: an encoder that is not on this machine may be fetched.
         workers: trainings at once; 0: as many as there are cores.
         ray: the address of a Ray cluster to race on.
+        start: the folder of a tagger to go on with; what it can do beside learning anew is one of the recipes.
         tell: called with each line of progress; by default they are logged.
         more: for experiments: ``without`` (corpora whose evidence is left out), ``recipes`` (the only ones to
             consider), ``places`` (where corpora came from, for the command that is printed).
 
     Example:
         >>> from nershift import fit, read_corpus
-        >>> done = fit(read_corpus("corpora/clinic"), shots=20, out="runs/fit", minutes=0.2, recipes=["target_only"])
-        >>> done.winner, len(done.tagger().predict("Dr. Osei gave her 20 mg of Velmorin.")) >= 0
-        ('target_only', True)
+        >>> clinic = read_corpus("corpora/clinic")
+        >>> done = fit(clinic, shots=1, out="runs/fit", minutes=3, recipes=["target_only"], tell=lambda line: None)
+        >>> done.winner, done.facts["plan"]["situation"]["labelled"], done.tagger().types
+        ('target_only', 1, ('drug', 'person', 'place'))
     """
-    ask = ask_for(target, sources, raw, encoder, seed, same, one_model, download, device, shots, ratio, more)
+    ask = ask_for(target, sources, raw, encoder, seed, same, one_model, download, device, shots, ratio, start, more)
     return _Fitting(ask, Path(out), minutes, workers, ray, overwrite, report, tell or log.info).run()
 
 
@@ -100,7 +103,7 @@ def plan(
         ['target_only']
     """
     values = {"raw": None, "encoder": "auto", "seed": 1, "same": None, "one_model": False, "download": False}
-    values |= {"device": "auto", "shots": None, "ratio": None}
+    values |= {"device": "auto", "shots": None, "ratio": None, "start": None}
     known = {name: asked.pop(name, value) for name, value in values.items()}
     ask = ask_for(target, sources, **known, more=asked)
     here = situation_of(ask)
@@ -115,7 +118,13 @@ def situation_of(ask: Ask) -> Situation:
     chosen = choose_encoder(ask.encoder, ask.target.language, ask.device, ask.download)
     texts = [text for name, text in ask.raw.items() if name in (TARGET, ask.target.name)]
     return look(
-        ask.target, ask.sources, sum(map(len, texts)), same=ask.same, encoder=chosen, device=ask.device, dev=True
+        ask.target,
+        ask.sources,
+        sum(map(len, texts)),
+        same=ask.same,
+        encoder=chosen,
+        device=ask.device,
+        tagger=ask.start,
     )
 
 
@@ -199,7 +208,7 @@ class _Fitting:
         able = [r for r in RECIPES.values() if self.here.meets(r.needs)]
         draft = make_plan(self.here, self.known, self.speed, self.minutes, places, threads, self.ask.recipes)
         self.materials = Materials.write(
-            self.folder.work,
+            self.folder.work.resolve(),
             replace(self.ask.target, splits={k: v for k, v in self.ask.target.splits.items() if k in ("train", "dev")}),
             self.ask.sources,
             {TARGET if name == self.ask.target.name else name: text for name, text in self.ask.raw.items()},
@@ -208,6 +217,7 @@ class _Fitting:
             seed=self.ask.seed,
             same=self.ask.same,
             encoder=self.here.encoder.place if self.here.encoder else None,
+            tagger=self.ask.start,
         )
         if kept is not None:
             self.plan = Plan.from_dict(kept, self.here)
@@ -245,8 +255,6 @@ class _Fitting:
         self._train(self.plan.candidate(self.plan.first).recipe, then=self._first_is_there)
         staying = list(self.runners.values())
         for round_trials in rounds(self.plan.trials):
-            if len(staying) < 2:
-                break
             for runner in ranked(staying):
                 for trial in round_trials:
                     self._try(runner, trial)

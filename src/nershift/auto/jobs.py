@@ -159,4 +159,4 @@ def probe_on(job: Job, target: Corpus) -> float:
         optimizer.step()
         optimizer.zero_grad()
         times.append(time.perf_counter() - began)
-    return sorted(times[_WARM:])[_TIMED // 2]
+    return min(times[_WARM:])  # what else the machine does now is not its speed

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from nershift.auto.jobs import Job
 from nershift.auto.recipe import Recipe
+from nershift.config import merge, to_dict
 from nershift.data.corpus import Corpus
 from nershift.data.folds import folds
 from nershift.data.formats import write_corpus, write_sentences
@@ -17,6 +18,7 @@ from nershift.data.raw import RawText
 from nershift.data.spans import Sentence
 from nershift.methods import METHODS
 from nershift.methods.base import Method
+from nershift.model_store import load_model
 
 TARGET = "target"
 _JUDGED = 500  # sentences of a source that plays the target
@@ -40,6 +42,8 @@ class Materials:
     seed: int
     same: Mapping[str, str]
     encoder: str | None
+    tagger: str = ""
+    of_tagger: Mapping[str, Any] = field(default_factory=dict)  # settings of its model
     held: tuple[tuple[int, ...], ...] = ()
     players: tuple[str, ...] = ()
 
@@ -56,6 +60,7 @@ class Materials:
         seed: int,
         same: Mapping[str, str],
         encoder: str | None,
+        tagger: str = "",
     ) -> Materials:
         """Write what jobs need to ``folder``.
 
@@ -77,7 +82,8 @@ class Materials:
         for player in players:
             _write_player(data, next(c for c in sources if c.name == player))
         texts = {name: _written(data, name, text) for name, text in raw.items()}
-        return cls(folder, target, tuple(sources), texts, device, seed, same, encoder, held, players)
+        known = _settings_of(tagger) if tagger else {}
+        return cls(folder, target, tuple(sources), texts, device, seed, same, encoder, tagger, known, held, players)
 
     def trial(self, recipe: Recipe, number: int, seed: int | None = None) -> list[Job]:
         """The jobs of a recipe in one trial: what it starts from, if that can be shared, and the trial itself."""
@@ -104,6 +110,8 @@ class Materials:
     def settings(self, recipe: Recipe) -> dict[str, Any]:
         """Those of a run of the recipe."""
         values = recipe.settings_for(self.encoder)
+        if "tagger" in recipe.needs:
+            values = merge(self.of_tagger, values)
         values["device"] = self.device
         if self.same:
             values["head"] = {**values.get("head", {}), "same": dict(self.same)}
@@ -113,6 +121,8 @@ class Materials:
         self, recipe: Recipe, name: str, seed: int | None, sources: tuple[str, ...] | None = None, **more: Any
     ) -> list[Job]:
         own = replace(self._job(recipe, name, seed or self.seed, "train", sources), **more)
+        if "tagger" in recipe.needs:
+            return [replace(own, start=self.tagger)]
         if METHODS[recipe.method].pretrain is Method.pretrain or not own.sources:
             return [own]
         first = self._pretraining(recipe, sources)
@@ -149,7 +159,14 @@ class Materials:
 
 
 def _uses(recipe: Recipe) -> bool:
-    return METHODS[recipe.method].min_sources > 0 or "sources" in recipe.needs
+    return "sources" in recipe.needs
+
+
+def _settings_of(tagger: str) -> dict[str, Any]:
+    """The settings that a run needs to go on with a tagger."""
+    model, _ = load_model(Path(tagger))
+    head = model.head(TARGET).describe()
+    return {"encoder": to_dict(model.encoder.config), "head": {"kind": head["kind"]}}
 
 
 def _named(recipe: Recipe, seed: int | None) -> str:

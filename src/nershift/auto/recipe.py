@@ -13,7 +13,7 @@ from typing import Any, Literal
 from nershift.config import merge
 from nershift.registry import Registry
 
-Need = Literal["labels", "no labels", "sources", "raw text", "encoder", "gpu"]
+Need = Literal["labels", "no labels", "sources", "raw text", "encoder", "tagger", "gpu"]
 
 
 @dataclass(frozen=True)
@@ -49,5 +49,13 @@ RECIPES = Registry[Recipe]("recipe", "nershift.recipes", "nershift.auto.recipes"
 
 
 def register(recipe: Recipe) -> Recipe:
-    """Make a recipe a candidate of `nershift fit`."""
+    """Make a recipe a candidate of `nershift fit`.
+
+    Example:
+        >>> spans = {"head": {"kind": "span"}}
+        >>> register(Recipe("alone_span", "your labels alone, with a span head", "target_only", spans)).name
+        'alone_span'
+        >>> "alone_span" in RECIPES
+        True
+    """
     return RECIPES.register(recipe.name)(recipe)

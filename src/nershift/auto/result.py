@@ -131,7 +131,7 @@ class Outcome:
         if report:
             write_report(folder)
         write_text(folder / FIT, json.dumps(facts, indent=1, ensure_ascii=False))
-        return Fit(folder, facts)
+        return Fit.open(folder)
 
     def _tried(self) -> list[dict[str, Any]]:
         believed = beliefs([r for r in self.runners if r.left is None])

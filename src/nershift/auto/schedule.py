@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from nershift.auto.costs import Cost, Speed
 from nershift.auto.jobs import Job
@@ -105,7 +106,7 @@ class Desk:
         for task in list(self.waiting):
             if not self.pool.free():
                 return
-            if task.job.start and task.job.start not in self.done:
+            if not self._has_start(task.job):
                 continue
             expected = task.seconds()
             if task.until is not None and self.clock.now + expected > task.until():
@@ -125,9 +126,13 @@ class Desk:
     def _give_up(self) -> None:
         """Nothing runs: what still waits, waits for something that will never be."""
         for task in list(self.waiting):
-            if task.job.start and task.job.start not in self.done:
+            if not self._has_start(task.job):
                 self.waiting.remove(task)
                 self._cut(task)
+
+    def _has_start(self, job: Job) -> bool:
+        """Is what it starts from there: the work of another job, or a tagger from elsewhere?"""
+        return not job.start or job.start in self.done or Path(job.start).is_absolute()
 
     def _ended(self, answer: Answer) -> None:
         task = self.running.pop(answer.job.name, None)

@@ -52,6 +52,7 @@ class Situation:
     tokens: float
     language: str = ""
     encoder: Encoder | None = None
+    tagger: str = ""  # folder of one to go on with
     device: str = "cpu"
     cores: int = 1
 
@@ -63,6 +64,7 @@ class Situation:
             "sources": any(s.sentences for s in self.sources),
             "raw text": self.raw > 0,
             "encoder": self.encoder is not None,
+            "tagger": bool(self.tagger),
             "gpu": self.device.startswith("cuda"),
         }
         return all(has[need] for need in needs)
@@ -108,18 +110,18 @@ def look(
     same: Mapping[str, str],
     encoder: Encoder | None,
     device: str,
-    dev: bool,
+    tagger: str = "",
 ) -> Situation:
     """The situation of a target as its labels, its sources and this machine make it.
 
     Args:
         raw: sentences of unlabelled target text.
         same: target type → source type where names do not tell.
-        dev: may the dev split be used?
+        tagger: folder of one to go on with.
     """
     train = target.splits.get("train", ())
     mentions = Counter(span.label for s in train for span in s.spans)
-    judged = target.splits.get("dev", ()) if dev else ()
+    judged = target.splits.get("dev", ())
     types = tuple(sorted({*mentions, *(span.label for s in judged for span in s.spans)})) or target.types
     facts = tuple(_facts(source, types, same) for source in sources)
     named = {t for source in facts for t in source.shared}
@@ -138,6 +140,7 @@ def look(
         tokens=_tokens(train or next((s for s in target.splits.values() if s), ())),
         language=target.language,
         encoder=encoder,
+        tagger=tagger,
         device=device,
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
     )

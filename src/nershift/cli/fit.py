@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -46,6 +47,9 @@ def fit(
         typer.Option("--ray", help="Race on the Ray cluster at this address (auto: this machine's; local: a new one)."),
     ] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
+    start: Annotated[
+        Path | None, typer.Option("--from", help="The folder of a tagger to go on with, where that is best.")
+    ] = None,
     hold_out: o.HoldOut = None,
     nested: o.Nested = False,
     overwrite: o.Overwrite = False,
@@ -77,6 +81,7 @@ def fit(
         "download": download,
         "device": device,
         "workers": workers,
+        "start": start,
     }
     console = make_console()
     if plan:
@@ -116,7 +121,8 @@ def _show_findings(corpora: list[Corpus]) -> None:
 
     for corpus in corpora:
         for finding in check_splits(corpus.splits, Problems(repair=True), 250).findings:
-            say(f"check    {corpus.name}: {finding.message}")
+            what = f"{finding.count} × {finding.kind}, {finding.message}"
+            say(f"check    {corpus.name}/{finding.where}: {what}")
 
 
 def _places(
