@@ -60,8 +60,8 @@ class Ensemble(ReadsTexts):
         return self.taggers[0].types
 
     @classmethod
-    def load(cls, folders: Sequence[str | Path], device: str = "cpu") -> Ensemble:
-        return cls([Tagger.load(folder, device) for folder in folders])
+    def load(cls, folders: Sequence[str | Path], device: str = "cpu", verify: bool = True) -> Ensemble:
+        return cls([Tagger.load(folder, device, verify) for folder in folders])
 
     def tag_sentences(self, sentences: Sequence[Sentence], batch_size: int = 128) -> list[Sentence]:
         """The same sentences with the spans that were voted for."""

@@ -16,6 +16,7 @@ from nershift.data.spans import Sentence, Span
 from nershift.errors import CheckpointError
 from nershift.evaluation.calibration import Calibration, Floats, fit_temperature, reliability, thresholds
 from nershift.heads.base import with_scores
+from nershift.manifest import manifested
 from nershift.methods.adapter import Neighbour, SentenceAdapter, load_adapter
 from nershift.model import TaggingModel
 from nershift.model_store import load_model, save_model
@@ -56,9 +57,14 @@ class Tagger(ReadsTexts):
         return self.model.head(self.key).predicted_types
 
     @classmethod
-    def load(cls, folder: str | Path, device: str = "cpu") -> Tagger:
+    def load(cls, folder: str | Path, device: str = "cpu", verify: bool = True) -> Tagger:
+        """The tagger of a folder.
+
+        Args:
+            verify: compare the hashes of its files with the folder's manifest first.
+        """
         where = find_device(device)
-        model, meta = load_model(Path(folder))
+        model, meta = load_model(Path(folder), verify)
         keys = [key for key, _ in model.named_heads()]
         if TARGET not in keys:
             raise CheckpointError(
@@ -73,12 +79,17 @@ class Tagger(ReadsTexts):
 
     @classmethod
     def from_pretrained(
-        cls, name: str | Path, revision: str | None = None, token: str | None = None, device: str = "cpu"
+        cls,
+        name: str | Path,
+        revision: str | None = None,
+        token: str | None = None,
+        device: str = "cpu",
+        verify: bool = True,
     ) -> Tagger:
         """:meth:`load` from a folder, or from a repository on the hub (its name, such as ``me/clinic-ner``)."""
         from nershift.tagger.hub import fetch
 
-        return cls.load(fetch(name, revision, token), device)
+        return cls.load(fetch(name, revision, token), device, verify)
 
     def push_to_hub(self, repo_id: str, *, license: str, **options: Any) -> str:
         """Upload the tagger with a model card; see :func:`nershift.tagger.hub.push` for the options."""
@@ -87,9 +98,10 @@ class Tagger(ReadsTexts):
         return push(self, repo_id, license=license, **options)
 
     def save(self, folder: str | Path) -> None:
-        if self.adapter is not None:
-            self.adapter.save(Path(folder))
-        save_model(Path(folder), self.model, self.meta)
+        with manifested(Path(folder)):
+            if self.adapter is not None:
+                self.adapter.save(Path(folder))
+            save_model(Path(folder), self.model, self.meta)
 
     def tag_texts(self, texts: Sequence[str], adapt: bool = False) -> list[list[Entity]]:
         """Entities of each text; with ``adapt``, each sentence is tagged by weights of its own."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from nershift.data.spans import Sentence, by_length
 from nershift.errors import CheckpointError, MissingExtraError
+from nershift.manifest import check_files
 from nershift.tagger.entities import ReadsTexts
 from nershift.tagger.onnx.head import ArrayHead
 from nershift.tagger.onnx.readers import READERS, Reader
@@ -37,7 +38,11 @@ class OnnxTagger(ReadsTexts):
 
     @classmethod
     def load(
-        cls, folder: str | Path, threads: int = 0, providers: Sequence[str] = ("CPUExecutionProvider",)
+        cls,
+        folder: str | Path,
+        threads: int = 0,
+        providers: Sequence[str] = ("CPUExecutionProvider",),
+        verify: bool = True,
     ) -> OnnxTagger:
         """Open a folder.
 
@@ -45,10 +50,12 @@ class OnnxTagger(ReadsTexts):
             folder: written by the export.
             threads: per call; 0 for as many as there are cores.
             providers: of ONNX Runtime, best first.
+            verify: compare the hashes of its files with the folder's manifest first.
         """
         place = Path(folder)
         description = _read(place / DESCRIPTION)
-
+        if verify:
+            check_files(place)
         try:
             reader_class: Any = READERS[description["kind"]]
             open_graph = partial(_session, threads=threads, providers=providers)
