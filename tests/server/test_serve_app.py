@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -231,6 +233,48 @@ def test_the_folder_of_a_version(client: Any, tmp_path: Path) -> None:
     made = client.get("/models/v1/folder")
     zipfile.ZipFile(io.BytesIO(made.content)).extractall(tmp_path)
     assert [e.text for e in Tagger.load(tmp_path / "v1")(TEXT)]
+
+
+def test_corrected_sentences_leave_the_server_only_when_asked(client: Any, tmp_path: Path) -> None:
+    store, labels = client.service.store, [Sentence.of(["Ada", "slept"], [(0, 1, "person")])]
+    folder = store.new_folder("v2")
+    Tagger.load(store.path("v1")).save(folder)
+    (folder / "encoder").mkdir()  # as a transformer has it
+    (folder / "encoder" / "config.json").write_text("{}")
+    store.add(replace(store.find("v1"), name="v2"), labels)
+
+    def names(query: str) -> set[str]:
+        made = client.get(f"/models/v2/folder{query}")
+        return {
+            Path(name).relative_to("v2").as_posix() for name in zipfile.ZipFile(io.BytesIO(made.content)).namelist()
+        }
+
+    kept = {"model.json", "model.safetensors", "manifest.json", "version.json", "encoder/config.json"}
+    assert names("") == names("?labels=false") == kept
+    assert names("?labels=true") == {*kept, "labels.jsonl"}
+
+
+def test_a_full_disk_is_told_and_leaves_no_part_of_a_download(
+    client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    write = zipfile.ZipFile.write
+
+    def full(packed: zipfile.ZipFile, path: Path, name: str) -> None:
+        if name.endswith(".safetensors") or ".txt" in name:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(packed, path, name)
+
+    monkeypatch.setattr(zipfile.ZipFile, "write", full)
+    assert "No space left on device" in error(client.get("/models/v1/folder"), 507, "disk")
+    labelled = {"sentences": as_json([Sentence.of(["a"])]), "format": "brat"}
+    assert "No space left on device" in error(client.post("/export", json=labelled), 507, "disk")
+    assert list(scratch.iterdir()) == []
+    monkeypatch.setattr("nershift.storage.os.replace", lambda *_: full(None, None, ".txt"))  # type: ignore[arg-type]
+    assert "No space left on device" in error(client.post("/models/current", json={"name": "v1"}), 507, "disk")
+    assert "No space left on device" in error(client.post("/export", json=labelled), 507, "disk")
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def _add_versions(app: FastAPI, service: Service) -> None:
     async def models() -> schemas.ModelsAnswer:
         return schemas.ModelsAnswer(**service.store.describe())
 
-    @app.post("/models/current", responses=_refusals(404, 415, 422))
+    @app.post("/models/current", responses=_refusals(404, 415, 422, 507))
     async def choose(body: schemas.ChooseRequest) -> schemas.ModelsAnswer:
         """Let another version serve, an earlier one for example."""
         await run_in_threadpool(service.store.choose, body.name)
@@ -125,12 +125,12 @@ def _add_versions(app: FastAPI, service: Service) -> None:
     @app.get(
         "/models/{name}/folder",
         response_class=FileResponse,
-        responses={**_refusals(404, 422), 200: {"content": {_ZIP: {}}}},
+        responses={**_refusals(404, 422, 507), 200: {"content": {_ZIP: {}}}},
     )
-    async def folder(name: VersionPath) -> FileResponse:
-        """The tagger as a zip of its folder, for ``Tagger.load``."""
+    async def folder(name: VersionPath, labels: bool = False) -> FileResponse:
+        """The tagger as a zip of its folder, for ``Tagger.load``; with the sentences it has learned if asked."""
         version = service.store.find(name).name
-        path = await run_in_threadpool(zip_folder, service.store.path(version), version)
+        path = await run_in_threadpool(zip_folder, service.store.path(version), version, labels)
         remove = BackgroundTask(path.unlink, missing_ok=True)
         return FileResponse(path, media_type=_ZIP, filename=f"nershift-{version}.zip", background=remove)
 
@@ -157,7 +157,7 @@ def _add_adaptation(app: FastAPI, service: Service) -> None:
         return schemas.FormatsAnswer(formats=writable())
 
     files = ("text/plain", _ZIP, "application/octet-stream")
-    answers = {**_refusals(415, 422), 200: {"content": {media: {} for media in files}}}
+    answers = {**_refusals(415, 422, 507), 200: {"content": {media: {} for media in files}}}
 
     @app.post("/export", response_class=Response, responses=answers)
     async def export_labels(body: schemas.ExportRequest) -> Response:

@@ -64,3 +64,5 @@ class Limits:
     loaded: int = 3  # versions in memory
     jobs: int = 50  # remembered
     train_seconds: float = 40.0  # of one adaptation, cross-validation apart
+    silent_seconds: float = 180.0  # that its process may say nothing; then it is ended
+    adapt_seconds: float = 1_200.0  # of one adaptation with everything; then it is ended

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import JSONResponse
 
-from nershift.errors import NershiftError
+from nershift.errors import NershiftError, StorageError
 
 
 class Refusal(Exception):
@@ -16,7 +16,9 @@ class Refusal(Exception):
 
     @classmethod
     def of(cls, error: NershiftError) -> Refusal:
-        """An error of the library: the request asked for something that the data cannot give."""
+        """An error of the library: the request asked for something that the data, or the disk, cannot give."""
+        if isinstance(error, StorageError):
+            return cannot_write(error)
         message = f"{error.place}: {error.found}" if error.place else error.found
         if error.expected:
             message += f" (expected: {error.expected})"
@@ -26,6 +28,13 @@ class Refusal(Exception):
         headers = {429: {"retry-after": "1"}, 503: {"retry-after": "1"}, 401: {"www-authenticate": "Bearer"}}
         body = {"error": {"code": self.code, "message": self.message, "fix": self.fix}}
         return JSONResponse(body, self.status, headers.get(self.status))
+
+
+def cannot_write(error: OSError | StorageError) -> Refusal:
+    """What is said where the disk takes no more."""
+    found = error.found if isinstance(error, StorageError) else StorageError.of(error, "").found
+    fix = "make room on the server's disk; labels stay in the browser until the server has them"
+    return Refusal(507, "disk", f"a file of the server {found}", fix)
 
 
 def too_busy(waiting: int) -> Refusal:
