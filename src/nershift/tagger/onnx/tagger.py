@@ -8,12 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nershift.data.spans import Sentence, by_length
+from nershift.data.spans import Sentence
 from nershift.errors import CheckpointError, MissingExtraError
 from nershift.manifest import check_files
 from nershift.tagger.entities import ReadsTexts
+from nershift.tagger.long_sentences import tag_in_parts
 from nershift.tagger.onnx.head import ArrayHead
 from nershift.tagger.onnx.readers import READERS, Reader
+from nershift.text.batches import bounded_batches
 
 DESCRIPTION, FORMAT = "onnx.json", 1
 
@@ -71,8 +73,11 @@ class OnnxTagger(ReadsTexts):
         return cls(reader, head, description)
 
     def tag_sentences(self, sentences: Sequence[Sentence], batch_size: int = 128) -> list[Sentence]:
+        return tag_in_parts(sentences, partial(self._tag, batch_size=batch_size))
+
+    def _tag(self, sentences: Sequence[Sentence], batch_size: int) -> list[Sentence]:
         out = [s.with_spans(()) for s in sentences]
-        for part in by_length(sentences, batch_size):
+        for part in bounded_batches(sentences, batch_size):
             predicted = self.head.spans(*self.reader.scores([sentences[i].tokens for i in part]))
             for i, spans in zip(part, predicted, strict=True):
                 out[i] = sentences[i].with_spans(spans)
