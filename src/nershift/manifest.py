@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -17,7 +17,10 @@ from nershift.storage import write_text
 MANIFEST = "manifest.json"
 _FORMAT = 1
 _CHUNK = 1 << 20
-_HOW = "copy the folder again, or train again; to load it all the same: --no-verify, in Python verify=False"
+_HOW = (
+    "copy the folder again, or train again; "
+    "to load it all the same: --no-verify of predict, export and serve, in Python verify=False"
+)
 
 
 @contextmanager
@@ -36,7 +39,7 @@ def write_manifest(folder: Path, files: Iterable[Path]) -> None:
     """Write the manifest of some files of a folder. They reach the disk before it does."""
     rows = {}
     for path in sorted(files):
-        with open(path, "rb") as file:
+        with open(path, "rb") as file, suppress(OSError):  # not every system does it for a file that is only read
             os.fsync(file.fileno())
         rows[path.relative_to(folder).as_posix()] = {"bytes": path.stat().st_size, "sha256": sha256(path)}
     write_text(folder / MANIFEST, json.dumps({"format": _FORMAT, "files": rows}, indent=1, ensure_ascii=False))

@@ -26,7 +26,8 @@ def error(answer: Any, status: int, code: str) -> str:
     """The message, after checking that the refusal has its whole body."""
     assert answer.status_code == status, answer.text
     body = answer.json()["error"]
-    assert set(body) == {"code", "message", "fix"}
+    assert set(body) - {"field"} == {"code", "message", "fix"}
+    assert body["fix"] or status == 404
     assert body["code"] == code
     assert body["message"]
     return str(body["message"])
@@ -76,6 +77,61 @@ def test_answers_fit_their_schema(client: Any) -> None:
 def test_bad_requests_are_told(client: Any, body: Any, place: str) -> None:
     answer = client.post("/tag", content=json.dumps(body), headers={"content-type": "application/json"})
     assert place in error(answer, 422, "invalid")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field", "fix"),
+    [
+        ("/tag", {}, "texts", "add the field texts"),
+        ("/tag", {"texts": ["a"], "other": 1}, "other", "remove"),
+        ("/tag", {"texts": "one"}, "texts", "give a list for"),
+        ("/tag", {"texts": ["a", 1]}, "texts.1", "give a text for texts.1"),
+        ("/tag", {"texts": ["a"] * 300}, "texts", "send at most 256"),
+        ("/tag", {"texts": ["a" * 100_001]}, "texts.0", "shorten texts.0 to 100000 characters"),
+        ("/tag", {"tokens": [["a", ""]]}, "tokens.0.1", "1 character or more"),
+        ("/tag", {"texts": ["a"], "min_confidence": 2}, "min_confidence", "a value of 1"),
+        ("/tag", {"texts": ["a"], "min_confidence": "high"}, "min_confidence", "give a number for"),
+        ("/tag", {"texts": ["a"], "model": "../v1"}, "model", "as the server gave it"),
+        ("/models/current", {}, "name", "add the field name"),
+        ("/export", {"sentences": [{"tokens": ["a"]}]}, "format", "add the field format"),
+        ("/adapt", {"sentences": 3}, "sentences", "give a list for"),
+        (
+            "/adapt",
+            {"sentences": [{"text": "a", "entities": [{"start": 0, "end": 1}]}]},
+            "sentences.0.entities.0.label",
+            "add",
+        ),
+        ("/adapt", {"sentences": [{"tokens": [""]}]}, "sentences.0.tokens.0", "1 character or more"),
+        ("/adapt", {"sentences": [{"tokens": ["a"]}], "cross_validate": "perhaps"}, "cross_validate", "true or false"),
+    ],
+)
+def test_what_does_not_fit_is_named_with_what_to_do(client: Any, path: str, body: Any, field: str, fix: str) -> None:
+    told = client.post(path, json=body)
+    error(told, 422, "invalid")
+    said = told.json()["error"]
+    assert said.get("field", "") == field
+    assert fix in said["fix"]
+    assert "/docs" not in said["fix"] or "remove" in said["fix"]
+
+
+def test_every_kind_of_mistake_in_a_schema_has_advice(client: Any) -> None:
+    """Whatever can be wrong with a field of any route: nobody is sent away with 'see /docs'."""
+    schemas = client.app.openapi()["components"]["schemas"]
+    odd = (None, True, 10**9, -1, 1.5, "", "x" * 200_001, [], [None], {}, [[]] * 300, "\ud800")
+    for path, methods in client.app.openapi()["paths"].items():
+        content = methods.get("post", {}).get("requestBody", {}).get("content", {}).get("application/json")
+        if content is None:
+            continue
+        shape = content["schema"]
+        shapes = shape.get("anyOf") or shape.get("oneOf") or [shape]
+        fields = {name for shape in shapes for name in schemas[shape["$ref"].rpartition("/")[2]]["properties"]}
+        for field in fields:
+            for value in odd:
+                told = client.post(
+                    path, content=json.dumps({field: value}), headers={"content-type": "application/json"}
+                )
+                if told.status_code == 422 and told.json()["error"]["code"] == "invalid":
+                    assert not told.json()["error"]["fix"].startswith("see /docs"), (path, field, value, told.text)
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,13 @@ from nershift.errors import NershiftError, StorageError
 
 
 class Refusal(Exception):
-    """An answer other than success: a status, a code for programs, a message and a next step for people."""
+    """An answer other than success: a status, a code for programs, a message and a next step for people.
 
-    def __init__(self, status: int, code: str, message: str, fix: str = "") -> None:
-        self.status, self.code, self.message, self.fix = status, code, message, fix
+    ``field`` names the part of the body that is wrong, where one is.
+    """
+
+    def __init__(self, status: int, code: str, message: str, fix: str = "", field: str = "") -> None:
+        self.status, self.code, self.message, self.fix, self.field = status, code, message, fix, field
         super().__init__(message)
 
     @classmethod
@@ -22,11 +25,13 @@ class Refusal(Exception):
         message = f"{error.place}: {error.found}" if error.place else error.found
         if error.expected:
             message += f" (expected: {error.expected})"
-        return cls(422, "unusable", message, error.fix)
+        return cls(422, "unusable", message, error.fix or "correct it and send it again")
 
     def response(self) -> JSONResponse:
         headers = {429: {"retry-after": "1"}, 503: {"retry-after": "1"}, 401: {"www-authenticate": "Bearer"}}
         body = {"error": {"code": self.code, "message": self.message, "fix": self.fix}}
+        if self.field:
+            body["error"]["field"] = self.field
         return JSONResponse(body, self.status, headers.get(self.status))
 
 
