@@ -13,8 +13,8 @@ SOURCE = Path(__file__).parents[1] / "src"
 # Each layer may import from those above it. Modules at the root are layers like the packages.
 LAYERS = (
     ("errors",),
-    ("registry", "storage", "parsing", "console", "backend"),
-    ("data",),
+    ("registry", "storage", "folder_lock", "parsing", "console", "backend"),
+    ("data", "manifest"),
     ("config", "text", "evaluation"),
     ("encoders", "heads", "reports"),
     ("model",),

@@ -15,7 +15,7 @@ from nershift.data.spans import Sentence
 from nershift.errors import CheckpointError, ConfigError, OtherRunError
 from nershift.reports.run import write_report
 from nershift.run import Request, facts_of, train_tagger
-from nershift.run_folder import LAST_STATE, Run, write_results
+from nershift.run_folder import LAST_STATE, Run, lock, write_results
 from nershift.storage import write_text
 from nershift.training.processes import Processes
 
@@ -52,7 +52,7 @@ def resume(
     request = _request(run, target, sources, raw or {})
     method, before = request.build_method(), run.metrics["phases"]["train"]
     total = before["steps"] + updates
-    with Processes(request.config.device) as processes:
+    with Processes(request.config.device) as processes, lock(run.folder, processes):
         began = time.monotonic()
         tagger, stages = train_tagger(request, method, run.folder, processes, quiet, total)
         if processes.main:

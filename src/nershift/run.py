@@ -20,6 +20,7 @@ from nershift.data.spans import Sentence
 from nershift.encoders.base import ENCODERS
 from nershift.errors import CheckpointError, ConfigError, SetupError, nearest
 from nershift.heads.base import HEADS
+from nershift.manifest import check_files, manifested
 from nershift.methods import METHODS
 from nershift.methods.adapter import load_adapter
 from nershift.methods.base import Method, Setup
@@ -251,9 +252,13 @@ def transfer(
     request = Request(method, settings, sources, target, raw or {}, shots, ratio, begin)
     chosen = request.build_method()
     identity = request.identity()
-    with Processes(settings.device) as processes:
-        folder = open_folder(Path(out), identity, overwrite, processes)
-        if not (folder / "metrics.json").exists():
+    with (
+        Processes(settings.device) as processes,
+        open_folder(Path(out), identity, overwrite, processes) as folder,
+    ):
+        if (folder / "metrics.json").exists():
+            check_files(folder)
+        else:
             began = time.monotonic()
             tagger, stages = train_tagger(request, chosen, folder, processes, quiet)
             if processes.main:
@@ -382,9 +387,13 @@ def pretrain(
     _check_sources(sources)
     request = Request(method, settings, sources, raw=raw or {})
     chosen = request.build_method()
-    with Processes(settings.device) as processes:
-        folder = open_folder(Path(out), request.identity(), overwrite, processes)
-        if not (folder / "model.json").exists():
+    with (
+        Processes(settings.device) as processes,
+        open_folder(Path(out), request.identity(), overwrite, processes) as folder,
+    ):
+        if (folder / "model.json").exists():
+            check_files(folder)
+        else:
             _pretrain(chosen, folder, processes, quiet)
         processes.wait()
     return folder
@@ -401,10 +410,11 @@ def _pretrain(method: Method, folder: Path, processes: Processes, quiet: bool) -
             fix=f"nershift transfer --method {method.name} --source … --target …",
         )
     if processes.main:
-        if (adapter := method.adapter(model)) is not None:
-            adapter.save(folder)
         meta = {"method": method.name, "preset": config.preset, "seed": config.seed, "phases": training.results}
-        save_model(folder, model, meta)
+        with manifested(folder):
+            if (adapter := method.adapter(model)) is not None:
+                adapter.save(folder)
+            save_model(folder, model, meta)
         shutil.rmtree(folder / "state", ignore_errors=True)
 
 

@@ -60,6 +60,9 @@ Nested = Annotated[
     typer.Option("--nested", help="Entities may overlap; a corpus folder may also say so itself (corpus.yaml)."),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Delete what an earlier run left in --out.")]
+Verify = Annotated[
+    bool, typer.Option("--verify/--no-verify", help="Compare the model's files with its manifest before they are used.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Do not show progress.")]
 _TENTH = 0.1
 ENOUGH_FOR_DEV = 500  # sentences from which a tenth of a target's labels selects better than the last weights do

@@ -62,8 +62,10 @@ def dapt(
         "raw": [_digest(rows)[:16] for rows in raw],
         "exclude": {c.name: c.digest()[:16] for c in corpora},
     }
-    with Processes(settings.device) as processes:
-        folder = open_folder(Path(out), identity, overwrite, processes)
+    with (
+        Processes(settings.device) as processes,
+        open_folder(Path(out), identity, overwrite, processes) as folder,
+    ):
         if (folder / "metrics.json").exists():
             return dict(json.loads((folder / "metrics.json").read_text(encoding="utf-8")))
         excluded = {fingerprint(s) for c in corpora for name in ("dev", "test") for s in c.splits.get(name, ())}

@@ -24,6 +24,7 @@ from nershift.text.word_cache import Vocabulary, WordCache
 
 # Architectures whose positions start after the padding id, which costs that many.
 _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer")
+_SAFE = {"use_safetensors": True, "trust_remote_code": False}  # neither a pickle nor code of a hub
 AND = "+"  # between the names of encoders that are read side by side
 
 
@@ -39,7 +40,7 @@ def load_pretrained(name: str, folder: str | None = None) -> tuple[Any, Any]:
     def make_model(**options: Any) -> Any:
         if folder:
             return AutoModel.from_config(config, **options)
-        model, info = AutoModel.from_pretrained(name, config=config, output_loading_info=True, **options)
+        model, info = AutoModel.from_pretrained(name, config=config, output_loading_info=True, **_SAFE, **options)
         missing = sorted(key for key in info["missing_keys"] if "pooler" not in key)
         if missing:
             raise ValueError(f"its weights lack {', '.join(missing[:3])}{' …' if len(missing) > 3 else ''}")
@@ -47,9 +48,11 @@ def load_pretrained(name: str, folder: str | None = None) -> tuple[Any, Any]:
 
     try:
         with quiet_transformers():
-            config = AutoConfig.from_pretrained(folder or name)
+            config = AutoConfig.from_pretrained(folder or name, trust_remote_code=False)
             # Tokenizers that mark the space before a word must know that words arrive one at a time.
-            tokenizer = AutoTokenizer.from_pretrained(folder or name, use_fast=True, add_prefix_space=True)
+            tokenizer = AutoTokenizer.from_pretrained(
+                folder or name, use_fast=True, add_prefix_space=True, trust_remote_code=False
+            )
             try:
                 model = make_model(add_pooling_layer=False)
             except TypeError:  # not every architecture has a pooling layer to omit

@@ -42,14 +42,14 @@ def learn(base: Path, sentences: Sequence[Sentence], scratch: Path, seconds: flo
     """A tagger for the types of ``base`` and of ``sentences``, from the weights of ``base``.
 
     Args:
-        base: folder of a tagger or of a pretrained model; it is only read.
+        base: folder of a tagger or of a pretrained model; it is only read. Its files are not checked again.
         sentences: labelled with all their entities.
         scratch: a folder for training's temporary files.
         seconds: about how long training may take.
         tell: called with the progress.
     """
     scratch.mkdir(parents=True, exist_ok=True)
-    model, meta = load_model(base)
+    model, meta = load_model(base, verify=False)
     model = prepare(model, sentences)
     torch.set_num_threads(threads_for(model))
     config = _settings(model, sentences, seconds)

@@ -77,9 +77,9 @@ class Ensemble(ReadsTexts):
         return self.taggers[0].types
 
     @classmethod
-    def load(cls, folders: Sequence[str | Path], device: str = "cpu") -> Ensemble:
+    def load(cls, folders: Sequence[str | Path], device: str = "cpu", verify: bool = True) -> Ensemble:
         """Load the taggers of these folders; a folder that names further voters stands for all of them."""
-        return cls([Tagger.load(folder, device) for given in folders for folder in voters_of(Path(given))])
+        return cls([Tagger.load(folder, device, verify) for given in folders for folder in voters_of(Path(given))])
 
     def tag_sentences(self, sentences: Sequence[Sentence], batch_size: int = 128) -> list[Sentence]:
         """The same sentences with the spans that were voted for."""
