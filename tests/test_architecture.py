@@ -13,9 +13,10 @@ SOURCE = Path(__file__).parents[1] / "src"
 # Each layer may import from those above it. Modules at the root are layers like the packages.
 LAYERS = (
     ("errors",),
+    ("arguments",),
     ("registry", "storage", "parsing", "console", "backend"),
     ("data",),
-    ("config", "text", "evaluation"),
+    ("config", "text", "evaluation", "run_arguments"),
     ("encoders", "heads", "reports"),
     ("model",),
     ("model_store", "training", "comparison"),
