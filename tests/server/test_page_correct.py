@@ -349,7 +349,7 @@ def test_a_phone_has_every_step_at_hand(visit: Open) -> None:
 
     def in_sight(selector: str) -> bool:
         box = page.locator(selector).bounding_box()
-        return 0 <= box["x"] and box["x"] + box["width"] <= 360 and 0 <= box["y"] and box["y"] + box["height"] <= 640
+        return box["x"] >= 0 and box["x"] + box["width"] <= 360 and box["y"] >= 0 and box["y"] + box["height"] <= 640
 
     steps = ("#step-text", "#step-correct", "#step-adapt")
     assert all(map(in_sight, (*steps, "#accept", "#undo", "#new-type")))
