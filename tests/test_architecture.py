@@ -13,9 +13,10 @@ SOURCE = Path(__file__).parents[1] / "src"
 # Each layer may import from those above it. Modules at the root are layers like the packages.
 LAYERS = (
     ("errors",),
+    ("arguments",),
     ("registry", "storage", "folder_lock", "parsing", "console", "backend"),
     ("data", "manifest"),
-    ("config", "text", "evaluation"),
+    ("config", "text", "evaluation", "run_arguments"),
     ("encoders", "heads", "reports"),
     ("model",),
     ("model_store", "training", "comparison"),

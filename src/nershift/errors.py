@@ -60,6 +60,16 @@ class ConfigError(NershiftError):
 class CheckpointError(NershiftError):
     """A run folder or saved tagger that is broken or does not fit the request."""
 
+    @classmethod
+    def of_finished(cls, error: NershiftError) -> CheckpointError:
+        """What is wrong with a run that is finished, and would be returned as it is."""
+        return cls(
+            f"the run is finished, but damaged: {error.found}",
+            place=error.place,
+            expected="what training wrote there",
+            fix="restore it, or train again: --overwrite (in Python: overwrite=True)",
+        )
+
 
 class OtherRunError(CheckpointError):
     """A run folder that holds a run with other settings or data."""

@@ -29,6 +29,7 @@ from nershift.data.corpus import Corpus
 from nershift.data.spans import Sentence
 from nershift.errors import CheckpointError, NershiftError, SetupError
 from nershift.evaluation.predictions import read_predictions
+from nershift.run import NO_MODEL
 
 log = logging.getLogger(__name__)
 _GRACE = 1.12  # times the minutes, after which nothing is waited for
@@ -441,11 +442,12 @@ class _Fitting:
         return done
 
 
-_HEAVY = ("*.safetensors", "model.json", "tokenizer*", "vocab*")
+_HEAVY = ("*.safetensors", "model.json", "manifest.json", "tokenizer*", "vocab*")
 
 
 def _slim(folder: Path) -> None:
     """A trial is judged by its predictions: its weights are not needed any more."""
+    (folder / NO_MODEL).touch()
     shutil.rmtree(folder / "state", ignore_errors=True)
     for pattern in _HEAVY:
         for path in folder.glob(pattern):

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from nershift.folder_lock import LOCK_FILE
 from nershift.storage import replace_file, write_text
 from nershift.tagger.ensemble import VOTERS_FILE
 
-_LAST = ("model.json", "metrics.json")  # with these a folder is complete
+_LAST = ("model.json", "manifest.json", "metrics.json")  # with these a folder is complete
 
 
 def publish(out: Path, runs: Sequence[Path]) -> None:
@@ -33,7 +34,7 @@ def publish(out: Path, runs: Sequence[Path]) -> None:
 def _copy(run: Path, out: Path) -> None:
     for name in _LAST:
         (out / name).unlink(missing_ok=True)
-    files = [path for path in run.iterdir() if path.is_file()]
+    files = [path for path in run.iterdir() if path.is_file() and path.name != LOCK_FILE]
     files.sort(key=lambda path: (_LAST.index(path.name) + 1 if path.name in _LAST else 0, path.name))
     for path in files:
         replace_file(out / path.name, partial(shutil.copyfile, path))

@@ -18,7 +18,7 @@ from nershift.encoders.attention import padding, positions_where_the_weights_are
 from nershift.encoders.base import ENCODERS, Cost, Encoder, register
 from nershift.encoders.words import CharCNN
 from nershift.errors import ConfigError, MissingExtraError
-from nershift.text.subword_vectors import find_encoder
+from nershift.text.subword_vectors import find_encoder, missing_folder
 from nershift.text.subwords import Frame, Pieces, pad_windows
 from nershift.text.word_cache import Vocabulary, WordCache
 
@@ -30,6 +30,8 @@ AND = "+"  # between the names of encoders that are read side by side
 
 def load_pretrained(name: str, folder: str | None = None) -> tuple[Any, Any]:
     """Model and tokenizer of a local folder or hub name; with ``folder``, of its files with random weights."""
+    if not folder and (missing := missing_folder(name)):
+        raise missing
     name = find_encoder(name)
     try:
         from transformers import AutoConfig, AutoModel, AutoTokenizer
@@ -58,10 +60,12 @@ def load_pretrained(name: str, folder: str | None = None) -> tuple[Any, Any]:
             except TypeError:  # not every architecture has a pooling layer to omit
                 model = make_model()
     except (OSError, ValueError, KeyError, SafetensorError) as error:
+        here = "" if Path(folder or name).is_dir() else ", which is no folder here"
         raise ConfigError(
-            f"cannot load an encoder from '{folder or name}': {(str(error) or repr(error)).splitlines()[0]}",
+            f"cannot load an encoder from '{folder or name}'{here}: {(str(error) or repr(error)).splitlines()[0]}",
             place="encoder.transformer.name",
             expected="a folder with config.json, model.safetensors and tokenizer files, or a hub name",
+            fix="check what is in the folder" if not here else "check the name, or give the path of a folder",
         ) from None
     if not tokenizer.is_fast:
         raise ConfigError(

@@ -19,7 +19,7 @@ from nershift.labelling.power_law import FEWEST, Fit, Reach, fit
 from nershift.manifest import MANIFEST
 from nershift.methods import METHODS
 from nershift.methods.base import Method
-from nershift.run import pretrain, transfer
+from nershift.run import NO_MODEL, pretrain, transfer
 from nershift.run_folder import Run
 
 log = logging.getLogger(__name__)
@@ -172,6 +172,7 @@ class _Grid:
                 report=False,
             )
             if not self.keep_models:
+                (folder / NO_MODEL).touch()
                 shutil.rmtree(folder / "state", ignore_errors=True)
                 for path in (*folder.glob("*.safetensors"), folder / MANIFEST):
                     path.unlink(missing_ok=True)
