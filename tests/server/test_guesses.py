@@ -60,6 +60,18 @@ def test_asking_all_at_once_does_not_help() -> None:
     assert waited(guesses, "a") < 0.2  # those who waited have left
 
 
+def test_guessers_from_everywhere_leave_room_for_others() -> None:
+    guesses = Guesses(replace(LIMITS, connections=40))
+    for i in range(20):
+        guesses.wrong(str(i))
+
+    async def ask() -> list[Any]:
+        return await asyncio.gather(*(guesses.wait(str(i)) for i in range(20)), return_exceptions=True)
+
+    assert sum(isinstance(answer, Refusal) for answer in asyncio.run(ask())) == 10
+    assert waited(guesses, "0") < 0.2
+
+
 def test_customers_of_one_network_are_one() -> None:
     guesses = Guesses(LIMITS)
     guesses.wrong("2001:db8::1")

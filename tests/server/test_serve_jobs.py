@@ -15,6 +15,7 @@ import pytest
 from labelled_json import as_json
 
 from nershift.data.corpus import Corpus
+from nershift.data.formats import jsonl
 from nershift.data.spans import Sentence
 from nershift.server.jobs import Job, Jobs
 from nershift.server.limits import Limits
@@ -208,6 +209,40 @@ def test_a_full_disk_is_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> N
     assert store.current == "v1"
     assert sorted(p.name for p in store.folder.iterdir()) == [".lock", "v1"]
     jobs.close()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), 'x')",
+        "StorageError.of(OSError(28, 'No space left on device'), 'x')",
+    ],
+)
+def test_the_process_says_that_the_disk_is_full(tmp_path: Path, error: str) -> None:
+    """A library's error and ours, where the finished tagger is written."""
+    import subprocess
+
+    script = f"""
+import errno, os, sys
+from pathlib import Path
+from nershift.errors import StorageError
+from nershift.server import learning, work
+class Full:
+    def save(self, folder):
+        raise {error}
+learning.learn = lambda *given: Full()
+sys.exit(work.main(Path(sys.argv[1])))
+"""
+    jsonl.write(tmp_path / "labels.jsonl", GIVEN)
+    job = {"base": "b", "labels": str(tmp_path / "labels.jsonl"), "scratch": "s", "out": "o", "seconds": 1}
+    (tmp_path / "job.json").write_text(json.dumps({**job, "cross_validate": False, "verify": False}))
+    command = [sys.executable, "-c", script, str(tmp_path / "job.json")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = json.loads(process.stdout.readline())
+        assert process.wait(30) == 1
+    assert "No space left on device" in said["failed"]
+    assert "make room" in said["failed"]
 
 
 def test_few_jobs_are_remembered(store: Store) -> None:

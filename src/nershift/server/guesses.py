@@ -30,24 +30,26 @@ class Guesses:
     """
 
     def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+        self._limits, self._waiting = limits, 0
         self._guessers: OrderedDict[str, _Guesser] = OrderedDict()
 
     async def wait(self, address: str) -> None:
         """
         Raises:
-            Refusal: too many of the same address wait already (429); their tokens are not looked at.
+            Refusal: too many wait already, of this address or of all (429); their tokens are not looked at.
         """
         guesser = self._guessers.get(network(address))
         if guesser is None or time.monotonic() - guesser.last > self._limits.guess_forgotten:
             return
-        if guesser.waiting >= self._limits.guesses:
+        if guesser.waiting >= self._limits.guesses or self._waiting >= self._limits.connections // 4:
             raise Refusal(429, "guessing", "wrong tokens came from this address", "wait a minute, then try again")
         guesser.waiting += 1
+        self._waiting += 1
         try:
             await asyncio.sleep(min(_FIRST * 2 ** min(guesser.wrong - 1, 30), self._limits.guess_seconds))
         finally:
             guesser.waiting -= 1
+            self._waiting -= 1
 
     def wrong(self, address: str) -> None:
         """A wrong token came from this address."""
