@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -293,8 +294,8 @@ class _Fitting:
 
         *before, last = self.materials.trial(recipe, trial, seed)
         for job in before:
-            self._add(job, recipe, self._race_ends)
-        self._add(last, recipe, self._race_ends, heard)
+            self._add(job, recipe, partial(self._race_ends, job.name))
+        self._add(last, recipe, partial(self._race_ends, last.name), heard)
 
     def _add(
         self, job: Any, recipe: Recipe, until: Callable[[], float] | None, then: Callable[[Answer], None] | None = None
@@ -306,17 +307,18 @@ class _Fitting:
 
         self.desk.add(Task(job, recipe, expected, until, then or (lambda answer: None)))
 
-    def _race_ends(self) -> float:
-        """When the last trial must have ended, so that the one that leads can be trained on everything."""
+    def _race_ends(self, job: str = "") -> float:
+        """When a job of the race must have ended, so that the one that leads can be trained on everything after it."""
         leader = self._leader()
         if leader is None:
             return self.clock.seconds
-        needed = 0.0 if self._final_of(leader).finished else self._cost_of_final(RECIPES[leader])
+        needed = 0.0 if self._final_of(leader).finished else self._cost_of_final(RECIPES[leader], without=job)
         return self.clock.seconds - needed - _ON_TOP
 
-    def _cost_of_final(self, recipe: Recipe) -> float:
+    def _cost_of_final(self, recipe: Recipe, without: str = "") -> float:
+        """Seconds that its jobs still take, but for one of them."""
         expected = cost(recipe, self.here, self.known, self.speed)
-        jobs = [job for job in self.materials.final(recipe) if not job.finished]
+        jobs = [job for job in self.materials.final(recipe) if not job.finished and job.name != without]
         return sum(max(0.0, seconds_of(job, expected) - self.desk.seconds_at(job.name)) for job in jobs)
 
     def _leader(self) -> str | None:
