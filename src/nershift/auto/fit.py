@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -312,13 +312,15 @@ class _Fitting:
         leader = self._leader()
         if leader is None:
             return self.clock.seconds
-        needed = 0.0 if self._final_of(leader).finished else self._cost_of_final(RECIPES[leader], without=job)
+        needed = (
+            0.0 if self._final_of(leader).finished else self._cost_of_final(RECIPES[leader], {job, *self.desk.running})
+        )
         return self.clock.seconds - needed - _ON_TOP
 
-    def _cost_of_final(self, recipe: Recipe, without: str = "") -> float:
-        """Seconds that its jobs still take, but for one of them."""
+    def _cost_of_final(self, recipe: Recipe, without: Collection[str] = ()) -> float:
+        """Seconds that its jobs still take, but for some of them."""
         expected = cost(recipe, self.here, self.known, self.speed)
-        jobs = [job for job in self.materials.final(recipe) if not job.finished and job.name != without]
+        jobs = [job for job in self.materials.final(recipe) if not job.finished and job.name not in without]
         return sum(max(0.0, seconds_of(job, expected) - self.desk.seconds_at(job.name)) for job in jobs)
 
     def _leader(self) -> str | None:
