@@ -38,6 +38,8 @@ class Setup:
     """What a method works on. ``target`` already holds the labelled subset the run may use as its train split.
 
     ``types`` are the entity types of the whole target corpus: what an annotator knows before labelling.
+    ``raw`` has no sentence of the target's dev and test splits; ``left_out`` says how many it had, by name.
+    ``unlabelled`` are the target's training sentences that the run may not learn the labels of, without these.
     """
 
     config: Config
@@ -47,6 +49,9 @@ class Setup:
     sources: tuple[Corpus, ...] = ()
     raw: Mapping[str, Sequence[Sentence]] = field(default_factory=dict)
     pretrained: bool = False  # the run starts from a folder, not from sources
+    unlabelled: Sequence[Sentence] = ()
+    scored: frozenset[str] = frozenset()  # normalised text of the target's dev and test sentences
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 class Method:
@@ -77,6 +82,11 @@ class Method:
         if name != "default" or encoder in (None, own):
             return values
         return merge(values, cls.by_encoder.get(str(encoder), {}))
+
+    @property
+    def selected_by(self) -> str:
+        """What chose the weights, in words, where that is no dev split of the target as usual."""
+        return ""
 
     # -- what a method defines ---------------------------------------------------------------------------
 
@@ -164,6 +174,10 @@ class Method:
 
     def pretrain(self) -> TrainingStage | None:
         """Learn from the sources, without a look at the target."""
+        return None
+
+    def teach(self, start: TaggingModel | None) -> TrainingStage | None:
+        """Make the model that :meth:`train` starts from, where that takes a stage of its own after the sources."""
         return None
 
     def train(self, start: TaggingModel | None) -> TrainingStage | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nershift.config import setting
+from nershift.data.apart import Without, without
 from nershift.data.raw import Joined, RawText
 from nershift.data.spans import Sentence
 from nershift.errors import SetupError
@@ -85,9 +86,9 @@ class Dann(Method):
 
     def _unlabelled(self) -> Sequence[Sentence]:
         """The target's text without labels; a raw text file is not read into memory."""
-        raw, own = self.setup.raw, self.target.splits.get("train", ())
+        raw, own = self.setup.raw, without(self.target.splits.get("train", ()), self.setup.scored)
         text = raw.get(TARGET) or raw.get(self.target.name) or ()
-        if isinstance(text, RawText):
+        if isinstance(text, (RawText, Without)):
             return Joined([text, [s.with_spans(()) for s in own]])
         return [s.with_spans(()) for s in (*text, *own)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nershift.data.apart import Without, without
 from nershift.data.corpus import Corpus
 from nershift.data.raw import RawText
 from nershift.data.spans import Sentence
@@ -27,10 +28,14 @@ class TextMethod(Method):
         return self.target.splits.get("train", ())
 
     def texts(self) -> dict[str, Sequence[Sentence]]:
-        """Text by domain: its raw text if there is any, otherwise its training sentences."""
+        """Text by domain: its raw text if there is any, otherwise its training sentences.
+
+        None of it is in the target's dev or test split.
+        """
         corpora = {domain_name(c): c for c in self.setup.sources} | {TARGET: self.target}
         texts: dict[str, Sequence[Sentence]] = {
-            domain: c.splits.get("raw") or c.splits.get("train", ()) for domain, c in corpora.items()
+            domain: without(c.splits.get("raw") or c.splits.get("train", ()), self.setup.scored)
+            for domain, c in corpora.items()
         }
         for name, text in self.setup.raw.items():
             texts[self._domain_of(name)] = text
@@ -64,5 +69,6 @@ class TextMethod(Method):
             )
 
     def run_notes(self, model: TaggingModel) -> list[str]:
-        texts = [t for t in self.setup.raw.values() if isinstance(t, RawText) and t.bad]
+        given = [t.text if isinstance(t, Without) else t for t in self.setup.raw.values()]
+        texts = [t for t in given if isinstance(t, RawText) and t.bad]
         return [*super().run_notes(model), *(f"raw text {text.summary()}" for text in texts)]
