@@ -23,7 +23,7 @@ LAYERS = (
     ("tagger",),
     ("run_folder",),
     ("run", "dapt"),
-    ("resume_run",),
+    ("resume_run", "distil"),
     ("labelling", "server", "demo"),
     ("cli",),
     ("__main__",),

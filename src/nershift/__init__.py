@@ -20,6 +20,7 @@ _HOMES = {
     "adapt": "nershift.run",
     "builtin_corpus": "nershift.data.builtin",
     "compare": "nershift.comparison",
+    "distil": "nershift.distil",
     "export_onnx": "nershift.tagger.onnx.export",
     "pretrain": "nershift.run",
     "read_corpus": "nershift.data.formats",
@@ -33,7 +34,17 @@ _HOMES = {
     "write_corpus": "nershift.data.formats",
 }
 __all__ = ["Corpus", "Ensemble", "Entity", "NershiftError", "Run", "Sentence", "Span", "Tagger"]
-__all__ += ["adapt", "builtin_corpus", "compare", "export_onnx", "pretrain", "read_corpus", "resume", "transfer"]
+__all__ += [
+    "adapt",
+    "builtin_corpus",
+    "compare",
+    "distil",
+    "export_onnx",
+    "pretrain",
+    "read_corpus",
+    "resume",
+    "transfer",
+]
 __all__ += ["write_corpus"]
 __all__ += ["register_encoder", "register_format", "register_head", "register_method", "setting"]
 
@@ -45,6 +56,7 @@ if TYPE_CHECKING:
     from nershift.data.formats import read_corpus, write_corpus
     from nershift.data.formats.base import register as register_format
     from nershift.data.spans import Sentence, Span
+    from nershift.distil import distil
     from nershift.encoders.base import register as register_encoder
     from nershift.errors import NershiftError
     from nershift.heads.base import register as register_head

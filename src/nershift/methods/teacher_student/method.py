@@ -7,16 +7,19 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 from nershift.data.apart import without
 from nershift.data.labels import LabelSpace
 from nershift.data.raw import Joined
 from nershift.data.spans import Sentence, in_parts
 from nershift.errors import ConfigError, SetupError
+from nershift.evaluation.metrics import score
 from nershift.heads.base import Head
 from nershift.heads.start import start_new_rows
 from nershift.heads.tags import TagHead
 from nershift.methods.base import TARGET, labels_of, register
+from nershift.methods.teacher_student.comparison import compare, in_words
 from nershift.methods.teacher_student.options import STUDENT_BY_ENCODER, STUDENT_PRESETS, TeacherStudentOptions
 from nershift.methods.teacher_student.stage import TeacherStudentStage
 from nershift.methods.teacher_student.teacher import Teacher
@@ -44,6 +47,7 @@ class TeacherStudent(TextMethod):
     by_encoder = STUDENT_BY_ENCODER
     Options = TeacherStudentOptions
     options: TeacherStudentOptions
+    _compared: dict[str, Any] | None = None
 
     def check(self) -> None:
         super().check()
@@ -52,11 +56,8 @@ class TeacherStudent(TextMethod):
             raise ConfigError("found 0: nothing to learn from", place="options.keep", expected="more than 0, at most 1")
         if setup.target is None:
             return
-        if not options.teacher and not setup.pretrained:
-            if not self.labelled:
-                self.check_source_head()
-            elif options.student == "fresh" and not setup.sources:
-                pass
+        if not options.teacher and not setup.pretrained and not self.labelled:
+            self.check_source_head()
         if options.stop == "sources" and not self.source_dev():
             raise SetupError("no source has a dev split", place="options.stop", expected="auto or agreement")
         if len(self.text()) < 2:
@@ -209,5 +210,19 @@ class TeacherStudent(TextMethod):
     def run_notes(self, model: TaggingModel) -> list[str]:
         who = ", ".join(self.options.teacher) or "the run's own model before it read the text"
         how = "its probabilities" if self.options.targets == "soft" else "the entities that it predicts"
-        note = f"The student learned from {how} on {len(self.text()):,} sentences of text at most; teacher: {who}."
-        return [note, *super().run_notes(model)]
+        read = min(len(self.text()), self.options.sentences)
+        notes = [f"The student learned from {how} in up to {read:,} sentences of text; teacher: {who}."]
+        if measured := self.measures(model):
+            test = self.target.splits.get("test", ())
+            f1 = score(test, model.predict(TARGET, test)).f1 if test else None
+            notes.append(in_words(measured["distillation"], f1))
+        return [*notes, *super().run_notes(model)]
+
+    def measures(self, model: TaggingModel) -> dict[str, Any]:
+        """Beside folders as teachers: what the student lost, and what it gained."""
+        if not self.options.teacher:
+            return {}
+        if self._compared is None:
+            test = self.target.splits.get("test", ())
+            self._compared = {"distillation": compare(self.folders, model, self.candidates(), test)}
+        return self._compared
