@@ -14,12 +14,14 @@ import experiments.laner.tables
 import experiments.metacross.tables
 import experiments.metaner.fair
 import experiments.metaner.tables
+import experiments.unlabelled.tables
 from experiments.table import Table
 from nershift.errors import ConfigError, nearest
 
 _MODULES = (
     experiments.baselines.tables,
     experiments.few.tables,
+    experiments.unlabelled.tables,
     experiments.metaner.fair,
     experiments.metaner.tables,
     experiments.metacross.tables,
@@ -35,6 +37,7 @@ _MODULES = (
 TITLES = {
     "baselines": "Baselines",
     "few": "Few labels",
+    "unlabelled": "Unlabelled text",
     "metaner": "MetaNER",
     "metacross": "MetaCross",
     "crosslm": "CrossLM",

@@ -68,6 +68,7 @@ class Method:
     by_encoder: ClassVar[Mapping[str, Mapping[str, Any]]] = DEFAULT_BY_ENCODER  # what the default changes for others
     min_sources: ClassVar[int] = 0
     pools_sources: ClassVar[bool] = False  # does the stage `train` mix the sources' sentences with the target's?
+    keeps_sources: ClassVar[bool] = False  # does it need them even where the run starts from a folder?
     uses_target_labels: ClassVar[bool] = True
     can_do_without: ClassVar[bool] = False  # uses target labels if there are any
 

@@ -43,6 +43,7 @@ class TeacherStudent(TextMethod):
     summary = "a teacher (other runs, or the sources' own model) labels raw text with its probabilities for a student"
     paper = ""
     can_do_without = True
+    keeps_sources = True
     presets = STUDENT_PRESETS
     by_encoder = STUDENT_BY_ENCODER
     Options = TeacherStudentOptions
