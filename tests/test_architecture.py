@@ -23,7 +23,7 @@ LAYERS = (
     ("tagger",),
     ("run_folder",),
     ("run", "dapt"),
-    ("resume_run", "distil"),
+    ("resume_run", "distillation"),
     ("labelling", "server", "demo"),
     ("cli",),
     ("__main__",),

@@ -20,7 +20,7 @@ _HOMES = {
     "adapt": "nershift.run",
     "builtin_corpus": "nershift.data.builtin",
     "compare": "nershift.comparison",
-    "distil": "nershift.distil",
+    "distil": "nershift.distillation",
     "export_onnx": "nershift.tagger.onnx.export",
     "pretrain": "nershift.run",
     "read_corpus": "nershift.data.formats",
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from nershift.data.formats import read_corpus, write_corpus
     from nershift.data.formats.base import register as register_format
     from nershift.data.spans import Sentence, Span
-    from nershift.distil import distil
+    from nershift.distillation import distil
     from nershift.encoders.base import register as register_encoder
     from nershift.errors import NershiftError
     from nershift.heads.base import register as register_head

@@ -10,8 +10,8 @@ import pytest
 from nershift.data.corpus import Corpus
 from nershift.data.spans import Sentence, Span
 from nershift.errors import ConfigError
-from nershift.run import transfer
 from nershift.evaluation.vote import vote
+from nershift.run import transfer
 from nershift.tagger.ensemble import Ensemble
 
 MakeCorpus = Callable[..., Corpus]

@@ -45,7 +45,7 @@ def distil(
     Give several runs as --teacher to distil their vote. The report says what the student lost and how fast it is.
     """
     from nershift.data.raw import Joined
-    from nershift.distil import distil as run
+    from nershift.distillation import distil as run
     from nershift.reports.run import show_run
 
     texts = [o.raw_texts([f"target={path}"])["target"] for listed in raw for path in listed.split(",") if path]

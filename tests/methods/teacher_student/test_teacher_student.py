@@ -21,7 +21,7 @@ from nershift.data.builtin import builtin_corpus
 from nershift.data.corpus import Corpus
 from nershift.data.raw import RawText
 from nershift.data.spans import Sentence
-from nershift.distil import distil
+from nershift.distillation import distil
 from nershift.errors import ConfigError, Interrupted, NershiftError, SetupError
 from nershift.evaluation.metrics import score
 from nershift.evaluation.vote import vote
