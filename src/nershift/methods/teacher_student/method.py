@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from nershift.config import TrainConfig
 from nershift.data.apart import without
 from nershift.data.labels import LabelSpace
 from nershift.data.raw import Joined
@@ -19,6 +20,7 @@ from nershift.heads.base import Head
 from nershift.heads.start import start_new_rows
 from nershift.heads.tags import TagHead
 from nershift.methods.base import TARGET, labels_of, register
+from nershift.methods.presets import PRESETS, TWO_STAGE_PRESETS
 from nershift.methods.teacher_student.comparison import compare, in_words
 from nershift.methods.teacher_student.options import STUDENT_BY_ENCODER, STUDENT_PRESETS, TeacherStudentOptions
 from nershift.methods.teacher_student.stage import TeacherStudentStage
@@ -41,7 +43,7 @@ class TeacherStudent(TextMethod):
     """
 
     summary = "a teacher (other runs, or the sources' own model) labels raw text with its probabilities for a student"
-    paper = ""
+    paper = "teacher-student learning (Wu et al., ACL 2020) with a mean teacher (Tarvainen and Valpola, NeurIPS 2017)"
     can_do_without = True
     keeps_sources = True
     presets = STUDENT_PRESETS
@@ -124,12 +126,19 @@ class TeacherStudent(TextMethod):
         return self.source_stage() if self.setup.sources and self.uses_sources else None
 
     def teach(self, start: TaggingModel | None) -> TrainingStage | None:
-        """The own teacher learns the target's labels, as a tagger without raw text would."""
+        """The own teacher learns the target's labels as `target_only` would or, after sources, as `finetune`."""
         if self.options.teacher or not self.labelled:
             return None
         stage = self.target_stage(start)
-        updates = self.options.teacher_updates
-        config = replace(self.config.train, updates=updates, min_updates=1000, passes=20, model_soup=1)
+        plain = (PRESETS if start is None else TWO_STAGE_PRESETS).get(self.config.preset, {}).get("train", {})
+        config = replace(
+            self.config.train,
+            updates=self.options.teacher_updates,
+            min_updates=TrainConfig().min_updates,
+            passes=TrainConfig().passes,
+            encoder_lr=self.config.train.encoder_lr or plain.get("encoder_lr"),
+            model_soup=1,
+        )
         return TrainingStage("teach", stage.model, config, stage.samplers, self.config.seed, stage.dev)
 
     def train(self, start: TaggingModel | None) -> TrainingStage:
