@@ -15,15 +15,26 @@ _BOTH_WAYS, _WINDOW = "use_bidirectional_attention", "sliding_window"
 
 def is_decoder_only(model: Any) -> bool:
     """Is this an architecture that transformers knows for predicting the next sub-word, and not masked ones?"""
-    from transformers.models.auto.modeling_auto import (
-        MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL,
-    )
-    from transformers.models.auto.modeling_auto import (
-        MODEL_FOR_MASKED_LM_MAPPING_NAMES as MASKED,
-    )
+    return _predicts_next(model.config.model_type)
 
-    kind = model.config.model_type
-    return kind in CAUSAL and kind not in MASKED
+
+def known_as_decoder(name: str) -> bool:
+    """The same for a folder or hub name; False for what cannot be read, so that whoever loads it says why."""
+    from transformers import AutoConfig
+
+    try:
+        return _predicts_next(AutoConfig.from_pretrained(name).model_type)
+    except (OSError, ValueError, KeyError):
+        return False
+
+
+def _predicts_next(architecture: str) -> bool:
+    from transformers.models.auto import modeling_auto as known
+
+    return (
+        architecture in known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+        and architecture not in known.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    )
 
 
 @torch.no_grad()
