@@ -32,7 +32,8 @@ def add_changes(model: nn.Module, rank: int) -> int:
     model.requires_grad_(False)
     layers = [part for part in model.modules() if isinstance(part, nn.Linear)]
     for layer in layers:
-        change = LowRankChange(*layer.weight.shape, min(rank, *layer.weight.shape)).to(layer.weight)
+        rows, columns = layer.weight.shape
+        change = LowRankChange(rows, columns, min(rank, rows, columns)).to(layer.weight)
         parametrize.register_parametrization(layer, "weight", change)
     return len(layers)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from nershift.data.labels import LabelSpace, span_tags
 from nershift.data.spans import Span
 from nershift.heads.base import Head, register, widened
 from nershift.heads.crf.kernels import viterbi
-from nershift.heads.soft import SoftTargets
+from nershift.heads.soft import SoftForm, SoftTargets
 from nershift.heads.tags import TagHead, legality, tag_nll, unpad
 
 
@@ -35,7 +36,7 @@ class SoftmaxHead(TagHead):
     exportable = True
     cuda_graph_safe = True
     gives_soft = "tags"
-    takes_soft = ("tags", "chain")
+    takes_soft: ClassVar[tuple[SoftForm, ...]] = ("tags", "chain")
     _steps: Tensor
     _starts: Tensor
     _ends: Tensor

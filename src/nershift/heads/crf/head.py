@@ -99,7 +99,8 @@ class CRFHead(TagHead):
         """The probability of each tag at each token, and how often each legal step is expected in the sentence."""
         tags, divisor = self.tags_for(student), self.temperature * temperature
         emissions = widened(self.project(states)) / divisor
-        tokens, steps = expectations(emissions, *(scores / divisor for scores in self.predicted_chain()), mask)
+        moves, starts, ends = (scores / divisor for scores in self.predicted_chain())
+        tokens, steps = expectations(emissions, moves, starts, ends, mask)
         whole = steps[:, tags][:, :, tags]  # [B, C, C] in the student's order
         return SoftTargets(tokens[..., tags], whole[:, self._steps[tags][:, tags]])
 

@@ -154,7 +154,9 @@ class TeacherStudent(TextMethod):
             gold = [self.sampler(model, TARGET, labels_of(c), theirs) for c in self.setup.sources]
         else:
             gold = list[BatchSampler]()
-        dev = [(TARGET, self.target.splits.get("dev", ()))] if self.learns_labels else []
+        dev: list[tuple[str, Sequence[Sentence]]] = []
+        if self.learns_labels:
+            dev = [(TARGET, self.target.splits.get("dev", ()))]
         if options.stop == "sources":
             dev = [(TARGET, sentences) for _, sentences in self.source_dev()]
         return TeacherStudentStage(model, config, sampler, gold, seed, dev, teacher, options)
