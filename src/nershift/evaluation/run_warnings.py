@@ -148,6 +148,16 @@ def _outcome(scores: Mapping[str, Any]) -> str:
     return f"It found {scores['correct']:,} of the {entities}; {wrong:,} of its {scores['predicted']:,} are wrong."
 
 
+def _silent_teacher(run: FinishedRun) -> RunWarning | None:
+    """Of teacher and student, where the last labels of the text have no entity."""
+    stage = run.stage("train")
+    if stage.get("text_entities") != 0:
+        return None
+    found = f"The teacher found no entity in {_counted(stage['text_sentences'], 'sentence', 'sentences')} of text."
+    fix = "Give the teacher more labels or a source, or check that the text is in its language and domain."
+    return RunWarning("silent_teacher", "warning", found, fix)
+
+
 def _ways_out(run: FinishedRun, most: int = 5) -> str:
     """What may help, by what the run did not have."""
     ways = []
@@ -326,6 +336,7 @@ def _large_dev(run: FinishedRun) -> RunWarning | None:
 
 _CHECKS: tuple[Callable[[FinishedRun], RunWarning | None], ...] = (
     _unusable,
+    _silent_teacher,
     _undertrained,
     _few_updates,
     _high_loss,

@@ -44,7 +44,7 @@ class TeacherStudentStage(TrainingStage):
     """
 
     cuda_graph_safe = False  # batches carry soft targets
-    reported: ClassVar[tuple[str, ...]] = ("agreement", "text_sentences", "rounds")
+    reported: ClassVar[tuple[str, ...]] = ("agreement", "text_sentences", "text_entities", "rounds")
 
     def __init__(
         self,
@@ -61,6 +61,7 @@ class TeacherStudentStage(TrainingStage):
         samplers = {TEXT: text} | {f"gold {i}": sampler for i, sampler in enumerate(self.gold)}
         super().__init__("train", model, config, samplers, seed, dev, steps_per_epoch=text.per_epoch)
         self.round = 0  # of the labels that the text has
+        self.entities = 0  # in the whole text by these labels
         self.average, self.labeller = dict[str, Tensor](), dict[str, Tensor]()
         every = max(_HELD_OUT, -(-len(text.sentences) // _MOST_HELD_OUT))
         self.held = range(every // 2, len(text.sentences), every)  # places in the text
@@ -121,7 +122,7 @@ class TeacherStudentStage(TrainingStage):
         self.text.take(self.round, chosen or free, labelled)
         self._agreed = [labelled.sentences[i] for i in self.held]
         self._scored = {}
-        entities = sum(len(s.spans) for s in labelled.sentences)
+        entities = self.entities = sum(len(s.spans) for s in labelled.sentences)
         log.info(
             "round %d: the teacher found %s entities in %s sentences, of which %s are learned from",
             self.round,
@@ -149,7 +150,8 @@ class TeacherStudentStage(TrainingStage):
         return score(self._agreed, self.model.predict_batches(self._agreed, self._scored[at])).f1
 
     def score_monitors(self) -> dict[str, float]:
-        measured = super().score_monitors() | {"text_sentences": len(self.text.chosen), "rounds": self.round}
+        measured = super().score_monitors()
+        measured |= {"text_sentences": len(self.text.chosen), "text_entities": self.entities, "rounds": self.round}
         agreed = self.agreement()
         return measured if agreed is None else measured | {"agreement": agreed}
 
