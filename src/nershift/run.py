@@ -140,19 +140,29 @@ class Request:
         pooled = METHODS[self.method].pools_sources
         config = replace(with_batch_sizes(self.config, target, self.sources, pooled), selection=selection)
         options: Any = build(METHODS[self.method].Options, self.config.options, "config.options")
-        scored = self._scored
-        texts = {name: without(text, scored) for name, text in self.raw.items()}
+        scored, left_out = self._scored, dict[str, int]()
+
+        def unseen(name: str, text: Sequence[Sentence]) -> Sequence[Sentence]:
+            kept = without(text, scored)
+            if isinstance(kept, Without):
+                left_out[name] = len(kept.removed)
+            return kept
+
+        def with_unseen(corpus: Corpus) -> Corpus:
+            raw = corpus.splits.get("raw")
+            return corpus.with_splits(raw=unseen(corpus.name, raw)) if raw else corpus
+
         return Setup(
             config,
             options,
-            target,
+            with_unseen(target) if target is not None else None,
             types,
-            tuple(self.sources),
-            texts,
+            tuple(map(with_unseen, self.sources)),
+            {name: unseen(name, text) for name, text in self.raw.items()},
             pretrained=self.start is not None,
-            unlabelled=without(rest, scored),
+            unlabelled=unseen("the other training sentences", rest),
             scored=scored,
-            left_out={name: len(text.removed) for name, text in texts.items() if isinstance(text, Without)},
+            left_out=left_out,
         )
 
     @property

@@ -85,6 +85,25 @@ def test_training_sentences_read_as_text_are_checked_too(leaking: tuple[Any, ...
         assert not fingerprints(texts) & fingerprints(leaked)
 
 
+def test_what_training_text_lacked_is_told(leaking: tuple[Any, ...], tiny: dict[str, Any], tmp_path: Path) -> None:
+    source, target, raw, leaked = leaking
+    config = merge(tiny, {"train": {"updates": 4}, "pretrain": {"epochs": 20}})
+    target = target.with_splits(train=raw)
+    run = transfer("selftrain", target, [source], out=tmp_path / "run", config=config, quiet=True, report=False)
+    assert any(f"{len(leaked)} training sentences are in" in note for note in run.metrics["remarks"])
+    dann = Request("dann", resolve("dann", tiny), [source], target).build_method()
+    model = dann.new_model(source.train, {"target": dann.source_space(source)})
+    assert any(f"{len(leaked)} training sentences are in" in note for note in dann.run_notes(model))
+
+
+def test_a_raw_split_is_checked_too(leaking: tuple[Any, ...], tiny: dict[str, Any]) -> None:
+    source, target, raw, leaked = leaking
+    request = Request("selftrain", resolve("selftrain", tiny), [source], target.with_splits(raw=raw))
+    setup = request.setup
+    assert setup.left_out == {target.name: len(leaked)}
+    assert len(setup.target.splits["raw"]) == len(raw) - len(leaked)  # type: ignore[union-attr]
+
+
 def test_other_training_sentences_lose_their_labels(make_corpus: Callable[..., Corpus], tiny: dict[str, Any]) -> None:
     target = make_corpus("clinic", train=30)
     request = Request("target_only", resolve("target_only", tiny), (), target, shots=10)

@@ -21,6 +21,7 @@ _FOUND, _RIGHT = 0.05, 0.1  # recall and precision below which almost nothing is
 _FITTED, _FELL = 0.5, 0.9  # last loss / first loss of a fitted model: from a random start, and from a trained one
 _GOOD = 0.5  # F1 from which on the loss is nobody's concern
 _FEW_ENTITIES, _FEW_SENTENCES = 200, 1000
+_SHY = 1 / 3  # of the share of labelled sentences with entities: what a teacher should find at least
 _RARE = 5  # a type with fewer gold mentions may well be missed
 _NAMED = 6  # types that a sentence names
 
@@ -149,13 +150,22 @@ def _outcome(scores: Mapping[str, Any]) -> str:
 
 
 def _silent_teacher(run: FinishedRun) -> RunWarning | None:
-    """Of teacher and student, where the last labels of the text have no entity."""
+    """Of teacher and student, where the last labels of the text have no entity, or in far too few sentences."""
     stage = run.stage("train")
-    if stage.get("text_entities") != 0:
+    gold, text = stage.get("gold_filled"), stage.get("text_filled")
+    if text is None:
         return None
-    found = f"The teacher found no entity in {_counted(stage['text_sentences'], 'sentence', 'sentences')} of text."
-    fix = "Give the teacher more labels or a source, or check that the text is in its language and domain."
-    return RunWarning("silent_teacher", "warning", found, fix)
+    if not text:
+        fix = "Give the teacher more labels or a source, or check that the text is in its language and domain."
+        return RunWarning("silent_teacher", "warning", "The teacher found no entity in the text.", fix)
+    if not gold or text > _SHY * gold:
+        return None
+    found = (
+        f"The teacher found entities in {_percent(text)} % of the text's sentences; {_percent(gold)} % of the labelled "
+        "ones have some. A student learns from that to find even fewer."
+    )
+    fix = "Fewer sentences without entities (`--set options.empty_share=0.2`), or train without the text and compare."
+    return RunWarning("shy_teacher", "warning", found, fix)
 
 
 def _ways_out(run: FinishedRun, most: int = 5) -> str:

@@ -38,8 +38,8 @@ class Setup:
     """What a method works on. ``target`` already holds the labelled subset the run may use as its train split.
 
     ``types`` are the entity types of the whole target corpus: what an annotator knows before labelling.
-    ``raw`` has no sentence of the target's dev and test splits; ``left_out`` says how many it had, by name.
-    ``unlabelled`` are the target's training sentences that the run may not learn the labels of, without these.
+    Neither ``raw``, nor a raw split, nor ``unlabelled`` (the target's training sentences whose labels the run may not
+    learn) has a sentence of the target's dev and test splits; ``left_out`` says how many they had, by name.
     """
 
     config: Config

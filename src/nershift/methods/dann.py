@@ -13,6 +13,7 @@ from nershift.errors import SetupError
 from nershift.methods.adversary import AdversarialStage, add_discriminator
 from nershift.methods.base import TARGET, Method, register
 from nershift.methods.presets import TWO_STAGE_PRESETS
+from nershift.methods.texts import training_text
 from nershift.model import TaggingModel
 from nershift.text.counts import OutputWords
 from nershift.training.raw_sampler import RawBatchSampler
@@ -91,6 +92,11 @@ class Dann(Method):
         if isinstance(text, (RawText, Without)):
             return Joined([text, [s.with_spans(()) for s in own]])
         return [s.with_spans(()) for s in (*text, *own)]
+
+    def run_notes(self, model: TaggingModel) -> list[str]:
+        own = without(self.target.splits.get("train", ()), self.setup.scored)
+        notes = [training_text(len(own.removed))] if isinstance(own, Without) else []
+        return [*super().run_notes(model), *notes]
 
     def train(self, start: TaggingModel | None) -> TrainingStage | None:
         return self.target_stage(start) if self.target.splits.get("train") else None

@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import Any
 
 from nershift.config import TrainConfig
-from nershift.data.apart import without
 from nershift.data.labels import LabelSpace
 from nershift.data.raw import Joined
 from nershift.data.spans import Sentence, in_parts
@@ -63,7 +62,7 @@ class TeacherStudent(TextMethod):
             self.check_source_head()
         if options.stop == "sources" and not self.source_dev():
             raise SetupError("no source has a dev split", place="options.stop", expected="auto or agreement")
-        if len(self.text()) < 2:
+        if len(self.text) < 2:
             raise SetupError(
                 "there is no text to label",
                 place="--raw",
@@ -94,16 +93,17 @@ class TeacherStudent(TextMethod):
         chosen = {"agreement": "best agreement with the teacher", "sources": "best dev F1 of the sources"}
         return chosen.get(self.options.stop, "")
 
+    @property
     def text(self) -> Sequence[Sentence]:
         """The target's raw text and, if asked, its other training sentences."""
         given = {self._domain_of(name): rows for name, rows in self.setup.raw.items()}.get(TARGET)
-        raw = given or without(self.target.splits.get("raw", ()), self.setup.scored)
+        raw = given or self.target.splits.get("raw", ())
         rest = self.setup.unlabelled if self.options.rest_of_train else ()
         return Joined([raw, rest]) if len(raw) and len(rest) else (raw if len(raw) else rest)
 
     def candidates(self) -> list[Sentence]:
         """The sentences to label: as many as asked, evenly spread; long ones in parts."""
-        text, most = self.text(), self.config.train.max_tokens
+        text, most = self.text, self.config.train.max_tokens
         step = -(-len(text) // self.options.sentences)
         chosen = (text[i].with_spans(()) for i in range(0, len(text), step))
         return [part for s in chosen if len(s) for part in (in_parts(s, most) if most else [s])]
@@ -222,7 +222,7 @@ class TeacherStudent(TextMethod):
     def run_notes(self, model: TaggingModel) -> list[str]:
         who = ", ".join(self.options.teacher) or "the run's own model before it read the text"
         how = "its probabilities" if self.options.targets == "soft" else "the entities that it predicts"
-        read = min(len(self.text()), self.options.sentences)
+        read = min(len(self.text), self.options.sentences)
         notes = [f"The student learned from {how} in up to {read:,} sentences of text; teacher: {who}."]
         if measured := self.measures(model):
             test = self.target.splits.get("test", ())

@@ -44,7 +44,7 @@ class TeacherStudentStage(TrainingStage):
     """
 
     cuda_graph_safe = False  # batches carry soft targets
-    reported: ClassVar[tuple[str, ...]] = ("agreement", "text_sentences", "text_entities", "rounds")
+    reported: ClassVar[tuple[str, ...]] = ("agreement", "text_sentences", "text_filled", "gold_filled", "rounds")
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class TeacherStudentStage(TrainingStage):
         samplers = {TEXT: text} | {f"gold {i}": sampler for i, sampler in enumerate(self.gold)}
         super().__init__("train", model, config, samplers, seed, dev, steps_per_epoch=text.per_epoch)
         self.round = 0  # of the labels that the text has
-        self.entities = 0  # in the whole text by these labels
+        self.filled = 0.0  # share of the text's sentences with entities, by these labels
         self.average, self.labeller = dict[str, Tensor](), dict[str, Tensor]()
         every = max(_HELD_OUT, -(-len(text.sentences) // _MOST_HELD_OUT))
         self.held = range(every // 2, len(text.sentences), every)  # places in the text
@@ -122,11 +122,11 @@ class TeacherStudentStage(TrainingStage):
         self.text.take(self.round, chosen or free, labelled)
         self._agreed = [labelled.sentences[i] for i in self.held]
         self._scored = {}
-        entities = self.entities = sum(len(s.spans) for s in labelled.sentences)
+        self.filled = _filled(labelled.sentences)
         log.info(
-            "round %d: the teacher found %s entities in %s sentences, of which %s are learned from",
+            "round %d: the teacher found entities in %.0f %% of %s sentences; %s are learned from",
             self.round,
-            f"{entities:,}",
+            100 * self.filled,
             f"{len(sentences):,}",
             f"{len(self.text.chosen):,}",
         )
@@ -151,7 +151,9 @@ class TeacherStudentStage(TrainingStage):
 
     def score_monitors(self) -> dict[str, float]:
         measured = super().score_monitors()
-        measured |= {"text_sentences": len(self.text.chosen), "text_entities": self.entities, "rounds": self.round}
+        measured |= {"text_sentences": len(self.text.chosen), "text_filled": self.filled, "rounds": self.round}
+        if self.gold:
+            measured["gold_filled"] = _filled([s for sampler in self.gold for s in sampler.sentences])
         agreed = self.agreement()
         return measured if agreed is None else measured | {"agreement": agreed}
 
@@ -166,6 +168,11 @@ class TeacherStudentStage(TrainingStage):
         self.round = int(state["round"])
         for part, place in (("average/", self.average), ("labeller/", self.labeller)):
             place.update({k.removeprefix(part): v for k, v in state.items() if k.startswith(part)})
+
+
+def _filled(sentences: Sequence[Sentence]) -> float:
+    """The share of the sentences with entities."""
+    return sum(bool(s.spans) for s in sentences) / len(sentences)
 
 
 @contextmanager
