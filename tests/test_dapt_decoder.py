@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -88,9 +87,9 @@ def test_a_masked_sub_word_is_predicted_from_the_one_before_it(folder: str) -> N
 def test_it_learns_the_text_and_serves_as_an_encoder(folder: str, text: list[Sentence], tmp_path: Path) -> None:
     metrics = dapt(folder, [text], out=tmp_path / "out", config=QUICK, quiet=True)
     assert metrics["loss"] < metrics["loss_before"] - 0.5
-    config, before = (json.loads(Path(d, "config.json").read_text()) for d in (tmp_path / "out", folder))
-    assert config["sliding_window"] == before["sliding_window"]
-    assert config["use_bidirectional_attention"] is True
+    config, before = (transformers.AutoConfig.from_pretrained(d) for d in (tmp_path / "out", folder))
+    assert config.sliding_window == before.sliding_window
+    assert config.use_bidirectional_attention is True
     old, new = (load_tensors(Path(d, "model.safetensors"))[0] for d in (folder, tmp_path / "out"))
     assert set(old) == set(new)
     changed = {name for name in old if not torch.equal(old[name], new[name])}
