@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from nershift.config import TrainConfig
@@ -220,7 +221,8 @@ class TeacherStudent(TextMethod):
         return TaggingModel(model.encoder, {TARGET: head}).to(model.device)
 
     def run_notes(self, model: TaggingModel) -> list[str]:
-        who = ", ".join(self.options.teacher) or "the run's own model before it read the text"
+        names = [f"'{Path(folder).name}'" for folder in self.options.teacher]
+        who = ", ".join(names) or "the run's own model before it read the text"
         how = "its probabilities" if self.options.targets == "soft" else "the entities that it predicts"
         read = min(len(self.text), self.options.sentences)
         notes = [f"The student learned from {how} in up to {read:,} sentences of text; teacher: {who}."]
