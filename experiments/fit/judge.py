@@ -46,7 +46,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        sources = "with sources" if self.sources else "no source"
+        sources = " and ".join(self.sources) or "no source"
         text = ", text" if self.raw else ""
         encoder = "no encoder" if self.encoder == "none" else self.encoder
         return f"{self.target}, {self.labels} labels, {sources}{text}, {encoder}"
@@ -56,14 +56,15 @@ CASES = (
     Case("crossner_music", 50, SOURCES, "none", 3, "finetune"),
     Case("wnut2016", 50, SOURCES, "none", 3, "finetune"),
     Case("mit_movie", 50, SOURCES, "none", 4, "target_only"),
-    Case("re3d", 200, SOURCES, "none", 4, "finetune"),
+    Case("crossner_music", 50, ("wikigold",), "none", 3, "finetune"),
+    Case("crossner_music", 50, ("wikigold",), "minilm", 10, "encoder_target_only"),
     Case("bionlp13cg", 10, SOURCES, "none", 4, "target_only"),
     Case("crossner_politics", 10, SOURCES, "none", 4, "finetune"),
+    Case("re3d", 200, SOURCES, "none", 4, "finetune"),
     Case("mit_restaurant", 200, SOURCES, "none", 4, "target_only"),
     Case("cbs_scitech", 0, SOURCES, "none", 4, "selftrain", "raw_abc_science@4000"),
     Case("mit_movie", 10, (), "minilm", 7, "encoder_target_only"),
     Case("sec_filings", 1000, SOURCES, "none", 6, "target_only"),
-    Case("crossner_politics", 50, SOURCES, "minilm", 10, "encoder_target_only"),
 )
 
 
