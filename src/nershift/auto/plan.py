@@ -15,7 +15,7 @@ from nershift.errors import SetupError
 FOLDS = 5
 _FINISH = 6.0  # seconds for scores and the report
 _RACE = 0.75  # share of the time that a first round may take
-_ONE = 0.7  # share of the time that one recipe may take, judged once and trained: estimates err
+_ONE = 0.5  # share of the time that one recipe may take, judged once and trained: estimates err
 _DOUBT = 0.5  # a recipe that we know little of is tried before one that is surely worse
 
 
