@@ -15,7 +15,8 @@ from nershift.errors import SetupError
 FOLDS = 5
 _FINISH = 6.0  # seconds for scores and the report
 _RACE = 0.75  # share of the time that a first round may take
-_ONE = 0.5  # share of the time that one recipe may take, judged once and trained: estimates err
+_ONE = 0.7  # share of the time that one recipe may take, judged once and trained: estimates err
+_DEAR, _WORTH = 0.5, 0.01  # one that takes more than such a share has to promise more than a cheaper one
 _DOUBT = 0.5  # a recipe that we know little of is tried before one that is surely worse
 
 
@@ -141,8 +142,13 @@ def _that_fit(
             continue
         needed = candidate.cost.alone + (candidate.cost.train if trials else 0.0)
         round_one = candidate.cost.alone if trials else 0.0
+        cheaper = [c for c in ordered if c.cost.alone < candidate.cost.alone]
         if needed > _ONE * seconds:
             left_out.append((candidate.recipe.name, f"it needs {in_words(needed)}"))
+        elif needed > _DEAR * seconds and candidate.promise < _WORTH + max(c.promise for c in (*cheaper, first)):
+            left_out.append(
+                (candidate.recipe.name, f"it needs {in_words(needed)} and promises little more than others")
+            )
         elif (spent + round_one) / places > _RACE * seconds:
             left_out.append((candidate.recipe.name, "the time is spent on more promising ones"))
         else:
