@@ -43,7 +43,7 @@ def write(rows: Iterable[Result], path: Path = FILE) -> None:
 
 def _as_evidence(run: Run) -> Result | None:
     cell = Cell.of(run.spec)
-    if cell.labels != "own" or cell.raw or cell.train_on_dev or (cell.shots is None and cell.ratio is None):
+    if cell.labels != "own" or cell.train_on_dev or (cell.shots is None and cell.ratio is None):
         return None
     try:
         recipe = next((r for r in RECIPES.values() if _is(cell, r)), None)
@@ -74,6 +74,8 @@ def _is(cell: Cell, recipe: Recipe) -> bool:
     """Is this a run of the recipe, or of one that differs in nothing but how long it trains, and that by little?"""
     encoder = _encoder(cell)
     wants = "encoder" in recipe.needs
+    if bool(cell.raw) != ("raw text" in recipe.needs) or bool(cell.sources) != ("sources" in recipe.needs):
+        return False
     if cell.method != METHODS.canonical(recipe.method) or wants != bool(encoder) or encoder not in ("", *ENCODERS):
         return False
     ours, theirs = resolve(recipe.method, recipe.settings_for(encoder or None)), resolve(cell.method, cell.settings)
