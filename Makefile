@@ -34,6 +34,7 @@ results: .venv/.ready
 
 settings: .venv/.ready
 	$(BIN)/python -m nershift.cli.settings_page > docs/settings.md
+	$(BIN)/python -m nershift.cli.commands_page > docs/commands.md
 
 clean:
 	rm -rf .venv build dist demo
