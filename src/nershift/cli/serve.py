@@ -8,14 +8,20 @@ from typing import Annotated
 
 import typer
 
+from nershift.cli.serve_demo import add_samples, demo_run
 from nershift.console import make_console
 from nershift.errors import ConfigError, MissingExtraError
 
 
 def serve(
     model: Annotated[
-        Path, typer.Option("--model", help="The folder of a finished run, or one that `nershift pretrain` wrote.")
-    ],
+        Path | None,
+        typer.Option("--model", help="The folder of a finished run, or one that `nershift pretrain` wrote."),
+    ] = None,
+    demo: Annotated[
+        bool,
+        typer.Option("--demo", help="Serve a small built-in tagger with sample texts; it is trained on first use."),
+    ] = False,
     store: Annotated[
         Path | None,
         typer.Option("--store", help="Folder for versions (default: MODEL.versions beside the model)."),
@@ -57,13 +63,18 @@ def serve(
     from nershift.server.security import Guard, is_loopback, new_token
     from nershift.server.service import Service
 
+    if (model is None) != demo:
+        found = "both are given" if demo else "neither is given"
+        raise ConfigError(found, place="--model, --demo", expected="one of them", fix="try --demo, or --model RUN")
     if token is not None and len(token) < 8:
         raise ConfigError("the token is too short", place="--token", expected="8 characters or more")
     if token is None and not is_loopback(host):
         token = new_token()
     listening = listen(host, port)
     limits = Limits(queue=queue, seconds=seconds, body_bytes=body_bytes, tokens=tokens)
-    service = Service(model, store, limits, threads)
+    service = Service(model or demo_run(), store, limits, threads)
+    if demo:
+        add_samples(service)
     shown = socket.gethostname() if host in ("0.0.0.0", "::") else host
     address = f"http://{f'[{shown}]' if ':' in shown else shown}:{listening.getsockname()[1]}/"
     make_console(stderr=True).print(
