@@ -53,6 +53,7 @@ bench: .venv/.dev
 
 results: .venv/.ready
 	$(BIN)/python -m experiments show --markdown  # experiments/PAPER/README.md
+	$(BIN)/python -m website.which  # the table of docs/which.md
 
 settings: .venv/.ready
 	$(BIN)/python -m nershift.cli.settings_page > docs/settings.md
