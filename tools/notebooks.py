@@ -1,7 +1,7 @@
 """Run the notebooks and store what they print: ``python tools/notebooks.py [NAME …]``.
 
-Each runs in an empty folder, with the package that is installed here. What a run leaves out of the file: times, so that
-two runs of the same code give the same file.
+Each runs in an empty folder, with the package that is installed here. Times and warnings of other packages, which name
+folders of this machine, are not stored: two runs of the same code give the same file.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ def execute(path: Path) -> None:
     book = nbformat.read(path, as_version=4)
     with tempfile.TemporaryDirectory(prefix="nershift-notebook-") as folder:
         NotebookClient(book, timeout=600, kernel_name="python3", record_timing=False).execute(cwd=folder)
+    for cell in book.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
     book.metadata = nbformat.from_dict({"kernelspec": {"display_name": "Python 3", "name": "python3"}})
     nbformat.write(book, path)
 

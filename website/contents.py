@@ -17,6 +17,9 @@ CONTENTS: dict[str, tuple[str, ...]] = {
         "tutorials/several-domains",
         "tutorials/label-adapt-label",
         "tutorials/production",
+        "notebooks/first-tagger",
+        "notebooks/honest-scores",
+        "notebooks/what-to-label-next",
     ),
     "Guides": ("data", "labelling", "report", "page", "serve", "deploy"),
     "Papers": tuple(f"papers/{paper}" for paper in PAPERS),
@@ -34,6 +37,7 @@ def sources() -> dict[str, str]:
     places |= {f"experiments/{name}/README.md": f"results/{name}.md" for name in RESULTS}
     places |= {"experiments/README.md": "results/grids.md"}
     places |= {f"{name}.md": f"{name.lower()}.md" for name in ("CONTRIBUTING", "CHANGELOG", "SECURITY", "CODE_OF_CONDUCT")}
+    places |= {f"examples/notebooks/{book.name}": f"notebooks/{book.stem}.md" for book in notebooks()}
     return places
 
 
