@@ -1,6 +1,6 @@
 """A method of your own in one file: it trains on the source that shares most types with the target, then on the target.
 
-    python examples/method_of_your_own.py [OUT]
+python examples/method_of_your_own.py [OUT]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Do other domains help? The same 20 labelled sentences alone and after two other domains, compared by a paired test.
 
-    python examples/other_domains.py [OUT]
+python examples/other_domains.py [OUT]
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
     python examples/own_labels.py [FOLDER] [OUT]
 
-FOLDER holds `train` and `test` files in any format that nershift reads; by default the bicycle workshop beside this file.
+FOLDER holds `train` and `test` files in any format that nershift reads. By default it is the bicycle workshop beside
+this file.
 """
 
 from __future__ import annotations

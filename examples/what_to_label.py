@@ -2,8 +2,8 @@
 
     python examples/what_to_label.py [OUT]
 
-The built-in clinic notes play the annotator: their labels are known, and are looked up where you would write them. Whether
-such a choice beats a random one is another question, which one run cannot answer: see docs/labelling.md.
+The built-in clinic notes play the annotator: their labels are known, and are looked up where you would write them.
+Whether such a choice beats a random one is another question, which one run cannot answer: see docs/labelling.md.
 """
 
 from __future__ import annotations

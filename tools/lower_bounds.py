@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 import sys
-import tomllib  # Python 3.11 or later
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import tomllib  # Python 3.11 or later
 
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 REQUIREMENT = re.compile(r"(?P<name>[\w-]+)(?P<extras>\[[\w,]+\])?(?:>=(?P<oldest>[\w.]+))?[^;]*(?P<marker>;.*)?")
@@ -20,10 +21,12 @@ def lower_bounds(project: dict[str, Any], without: tuple[str, ...] = ("torch", "
     """Every requirement of a ``[project]`` table, pinned to its lower bound; one without a bound stays free.
 
     Example:
-        >>> list(lower_bounds({"dependencies": ["torch>=2.8", "ray[data]>=2.40,<3; python_version < '3.13'", "types-x"]}))
+        >>> rows = ["torch>=2.8", "ray[data]>=2.40,<3; python_version < '3.13'", "types-x"]
+        >>> list(lower_bounds({"dependencies": rows}))
         ["ray[data]==2.40; python_version < '3.13'", 'types-x']
     """
-    listed = [*project["dependencies"], *(row for rows in project.get("optional-dependencies", {}).values() for row in rows)]
+    extras = project.get("optional-dependencies", {})
+    listed = [*project["dependencies"], *(row for rows in extras.values() for row in rows)]
     for requirement in dict.fromkeys(listed):
         found = REQUIREMENT.fullmatch(requirement)
         if found is None:

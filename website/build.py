@@ -39,13 +39,10 @@ def pages() -> dict[str, str]:
     out = {}
     for path, place in places.items():
         file = ROOT / path
-        if path.endswith(".ipynb"):
-            text = notebook.as_markdown(file)
-        else:
-            text = file.read_text(encoding="utf-8")
+        text = notebook.as_markdown(file) if path.endswith(".ipynb") else file.read_text(encoding="utf-8")
         out[place] = moved(text, path, place, places, REPOSITORY)
     for paper in PAPERS:
-        found = papers.findings(paper).replace("](#", f"](findings.md#")
+        found = papers.findings(paper).replace("](#", "](findings.md#")
         place = f"papers/{paper}.md"
         link = f"[our numbers](../experiments/{paper}/README.md)"
         below = f"{found}\n\nAll tables, ours beside the paper's: {link}.\n"

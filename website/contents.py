@@ -36,7 +36,9 @@ def sources() -> dict[str, str]:
     places |= {f"src/nershift/methods/{paper}/README.md": f"papers/{paper}.md" for paper in PAPERS}
     places |= {f"experiments/{name}/README.md": f"results/{name}.md" for name in RESULTS}
     places |= {"experiments/README.md": "results/grids.md"}
-    places |= {f"{name}.md": f"{name.lower()}.md" for name in ("CONTRIBUTING", "CHANGELOG", "SECURITY", "CODE_OF_CONDUCT")}
+    places |= {
+        f"{name}.md": f"{name.lower()}.md" for name in ("CONTRIBUTING", "CHANGELOG", "SECURITY", "CODE_OF_CONDUCT")
+    }
     places |= {f"examples/notebooks/{book.name}": f"notebooks/{book.stem}.md" for book in notebooks()}
     return places
 

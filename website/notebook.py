@@ -19,7 +19,9 @@ def cells(path: Path) -> list[Mapping[str, Any]]:
 
 def as_markdown(path: Path) -> str:
     """The notebook as Markdown; pictures are the files that `write_pictures` writes."""
-    return "\n\n".join(part for number, cell in enumerate(cells(path)) for part in _cell(path.stem, number, cell)) + "\n"
+    return (
+        "\n\n".join(part for number, cell in enumerate(cells(path)) for part in _cell(path.stem, number, cell)) + "\n"
+    )
 
 
 def write_pictures(path: Path, folder: Path) -> None:

@@ -28,5 +28,3 @@ def findings(paper: str) -> str:
     names = [name for name in re.findall(r"^## (.*)$", text, re.MULTILINE) if name.lower().startswith(paper)]
     parts = [section(text, name) for name in names]
     return "\n\n".join(["## What we found", *(re.sub(r"^###", "####", part, flags=re.MULTILINE) for part in parts)])
-
-

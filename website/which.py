@@ -7,7 +7,7 @@ import sys
 from statistics import mean
 
 from experiments.papers import get_table
-from experiments.scores import collect
+from experiments.scores import Runs, collect
 from experiments.store import ResultStore
 from nershift.storage import write_text
 from website.contents import ROOT
@@ -25,9 +25,13 @@ def scores(store: ResultStore) -> dict[int, dict[str, list[float | None]]]:
         table = get_table(f"few-which-{amount}")
         shown = collect(table, store)
         _, targets = table.layout()
-        summaries = {t: [shown[row, t].summary if (row, t) in shown else None for row in ROWS] for t in targets}
-        found[amount] = {t: [s and s.mean for s in row] for t, row in summaries.items() if any(row)}
+        rows = {t: [_mean(shown[row, t]) if (row, t) in shown else None for row in ROWS] for t in targets}
+        found[amount] = {t: row for t, row in rows.items() if any(value is not None for value in row)}
     return found
+
+
+def _mean(runs: Runs) -> float | None:
+    return runs.summary.mean if runs.summary else None
 
 
 def table(store: ResultStore) -> str:
@@ -36,7 +40,7 @@ def table(store: ResultStore) -> str:
     targets = list(dict.fromkeys(target for row in found.values() for target in row))
     lines = [f"| target | {' | '.join(f'{amount:,}' for amount in AMOUNTS)} |", "|---|" + "---|" * len(AMOUNTS)]
     lines += [f"| {t} | {' | '.join(_cell(found[amount].get(t, [])) for amount in AMOUNTS)} |" for t in targets]
-    means = [_cell(_means([row for row in found[amount].values()])) for amount in AMOUNTS]
+    means = [_cell(_means(list(found[amount].values()))) for amount in AMOUNTS]
     lines.append(f"| **mean** | {' | '.join(means)} |")
     return "\n".join(lines) + "\n"
 

@@ -24,9 +24,7 @@ _START = re.compile(rf"^ *(?:[A-Z_]+=\S+ )*(?:{'|'.join(_PROGRAMS)}) ", re.MULTI
 # Every program becomes a function that writes its words down. So the shell itself reads quotes, variables and loops.
 _PRELUDE = """
 record() { printf '%s\\0' "$@"; if [ "${*: -1}" = "-" ]; then printf '\\2\\0'; cat; printf '\\0'; fi; printf '\\1\\0'; }
-""" + "".join(
-    f'{name}() {{ record {name} "$@"; }}\n' for name in _PROGRAMS if name not in ("cd", "echo")
-)
+""" + "".join(f'{name}() {{ record {name} "$@"; }}\n' for name in _PROGRAMS if name not in ("cd", "echo"))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from documented import ROOT, Command
-from tiny_encoders import make_encoder_folder
 
 import nershift
 from nershift.cli import main
@@ -22,6 +21,7 @@ from nershift.data.corpus import Corpus
 from nershift.data.formats import write_corpus
 from nershift.data.formats.conll import write as write_conll
 from nershift.data.spans import Sentence
+from tiny_encoders import make_encoder_folder
 
 _SMALL_ENCODER = {
     "words": {"size": 8},
@@ -31,8 +31,8 @@ _SMALL_ENCODER = {
 _FEW = {"updates": 4, "batch_size": 8, "average_last": 0.0}
 SMALL: dict[str, Any] = {"device": "cpu", "encoder": _SMALL_ENCODER, "pretrain": _FEW, "train": _FEW}
 _CATALOG = (
-    "conll2003_en", "conll2002_es", "wikigold", "wnut2017", "mit_restaurant", "bionlp13cg", "cbs_scitech", "crossner_ai",
-    "crossner_politics", "crossner_science", "crossner_music", "crossner_literature",
+    "conll2003_en", "conll2002_es", "wikigold", "wnut2017", "mit_restaurant", "bionlp13cg", "cbs_scitech",
+    "crossner_ai", "crossner_politics", "crossner_science", "crossner_music", "crossner_literature",
 )  # fmt: skip
 _ENCODERS = (
     "ENCODER", "all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2", "bert-base-multilingual-cased",
@@ -60,13 +60,20 @@ def _toy(name: str, make_corpus: Callable[..., Corpus]) -> Corpus:
 def fill(folder: Path, make_corpus: Callable[..., Corpus]) -> None:
     """Everything that a page may name; call it with reduced training."""
     news, clinic = (make_corpus(domain, train=30, dev=8, test=8) for domain in ("news", "clinic"))
-    for name, corpus in (("news", news), ("clinic", clinic), ("T", clinic), ("CORPUS", clinic), ("TARGET", clinic)):
+    for name, corpus in (
+        ("news", news),
+        ("clinic", clinic),
+        ("T", clinic),
+        ("CORPUS", clinic),
+        ("TARGET", clinic),
+        ("corpora/clinic", clinic),
+    ):
         write_corpus(folder / name, corpus)
     write_conll(folder / "test.conll", clinic.splits["test"])
     write_conll(folder / "train.conll", clinic.train)
     nershift.write_corpus(folder / "jsonl", clinic, "jsonl")
     shutil.copy(next((folder / "jsonl").glob("test*")), folder / "more.jsonl")
-    text = "".join(f"{' '.join(sentence.tokens)}\n" for sentence in news.train)
+    text = "".join(f"{' '.join(sentence.tokens)}\n" for sentence in make_corpus("news", train=300).train)
     for name in ("notes.txt", "text.txt", "news.txt", "science.txt"):
         (folder / name).write_text(text, encoding="utf-8")
     for name in ("raw_reuters21578", "raw_abc_science"):
@@ -87,7 +94,7 @@ def fill(folder: Path, make_corpus: Callable[..., Corpus]) -> None:
     encoder = {"encoder": {"kind": "transformer", "transformer": {"name": str(folder / "encoders/ENCODER")}}}
     nershift.transfer("target_only", clinic, out=folder / "RUN", config=encoder, quiet=True, report=False)
     nershift.transfer("target_only", clinic, out=folder / "RUN_1", quiet=True, report=False)
-    for name in ("RUN_2", "RUN_3", "runs/clinic"):
+    for name in ("RUN_2", "RUN_3", "runs/clinic", "runs/finetune"):
         shutil.copytree(folder / "RUN_1", folder / name)
     nershift.pretrain("finetune", [news], out=folder / "PRETRAINED", config=encoder, quiet=True)
 
@@ -126,4 +133,3 @@ def run_ours(command: Command, monkeypatch: pytest.MonkeyPatch) -> int:
     with pytest.raises(SystemExit) as ended:
         main()
     return ended.value.code if isinstance(ended.value.code, int) else int(bool(ended.value.code))
-

@@ -17,10 +17,10 @@ import pytest
 import sandbox
 import typer
 from documented import PAGES, ROOT, Command, blocks, commands, inline
-from test_examples import EXAMPLES
 
 from nershift.cli import app
 from nershift.data.corpus import Corpus
+from test_examples import EXAMPLES
 
 if shutil.which("bash") is None:
     pytest.skip("the commands are read by bash", allow_module_level=True)

@@ -1,4 +1,4 @@
-"""The site: every page is in its table of contents, links fit, and it builds without a warning and without the network."""
+"""The site: every page has its place, links fit, and it builds without a warning and without the network."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from website.contents import CONTENTS, sources
 from website.links import moved
-from website.papers import findings
+from website.papers import findings, section
 
 FROM_ELSEWHERE = re.compile(r"<(?:script|img|iframe|source)[^>]+src=\"https?:|<link[^>]+stylesheet[^>]+href=\"https?:")
 
@@ -21,9 +21,9 @@ def test_every_page_has_a_place() -> None:
 
 def test_links_are_made_to_fit() -> None:
     places = {"docs/a.md": "a.md", "docs/b.md": "b.md", "experiments/x/README.md": "results/x.md"}
-    text = "[b](b.md#c) [x](../experiments/x/README.md) `[b](b.md)` [p](pictures/p.png) [h](https://host) [`f`](../src/f.py)"
+    text = "[b](b.md#c) [x](../experiments/x/README.md) `[b](b.md)` [p](pictures/p.png) [`f`](../src/f.py)"
     assert moved(text, "docs/a.md", "a.md", places, "R") == (
-        "[b](b.md#c) [x](results/x.md) `[b](b.md)` [p](pictures/p.png) [h](https://host) [`f`](R/blob/main/src/f.py)"
+        "[b](b.md#c) [x](results/x.md) `[b](b.md)` [p](pictures/p.png) [`f`](R/blob/main/src/f.py)"
     )
     assert moved("```\n[b](../docs/b.md)\n```\n", "x/y.md", "x/y.md", places, "R") == "```\n[b](../docs/b.md)\n```\n"
 
@@ -33,8 +33,6 @@ def test_a_papers_page_has_what_was_found() -> None:
     assert text.startswith("## What we found")
     assert "discriminator" in text
     with pytest.raises(SystemExit):
-        from website.papers import section
-
         section("# Nothing", "MetaNER")
 
 
