@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, cast, get_args
+from typing import Annotated, Any, cast, get_args
 
 import typer
 from rich.markdown import Markdown
@@ -14,7 +14,7 @@ from experiments.costs import Rates, total
 from experiments.pages import write_pages
 from experiments.papers import TABLES, get_table
 from experiments.plan import By
-from experiments.pool import MakePool, run_grid
+from experiments.pool import JOB_MINUTES, MakePool, run_grid
 from experiments.show import markdown
 from experiments.store import ROOT, WORK, ResultStore
 from nershift.cli import main
@@ -72,6 +72,9 @@ def run(
     minutes: Annotated[
         float, typer.Option("--minutes", help="Stop after this many minutes; finished runs are kept.")
     ] = 0,
+    job_minutes: Annotated[
+        float, typer.Option("--job-minutes", min=0.01, help="A run that takes longer hangs: it is ended, and failed.")
+    ] = JOB_MINUTES,
     gpu_gib: Annotated[
         float | None,
         typer.Option("--gpu-gib", min=1.0, help="GPU memory to count on; default: all that is free."),
@@ -97,7 +100,8 @@ def run(
 
         pool = partial(RayPool, address=ray)
     store = ResultStore(results, work)
-    outcome = run_grid(cells, store, workers=workers, minutes=minutes, by=order, gpu_gib=gpu_gib, pool=pool)
+    limits: dict[str, Any] = {"workers": workers, "minutes": minutes, "job_minutes": job_minutes, "gpu_gib": gpu_gib}
+    outcome = run_grid(cells, store, by=order, pool=pool, **limits)
     console = make_console(stderr=True)
     console.print(f"{outcome.done} results in {results}, {len(outcome.failed)} failed, {outcome.left} left")
     if outcome.smaller:

@@ -9,6 +9,7 @@ import experiments.crosslm.tables
 import experiments.datnet.choices
 import experiments.datnet.tables
 import experiments.few.tables
+import experiments.fit.tables
 import experiments.laner.crossner
 import experiments.laner.tables
 import experiments.metacross.tables
@@ -20,6 +21,7 @@ from nershift.errors import ConfigError, nearest
 _MODULES = (
     experiments.baselines.tables,
     experiments.few.tables,
+    experiments.fit.tables,
     experiments.metaner.fair,
     experiments.metaner.tables,
     experiments.metacross.tables,
@@ -35,6 +37,7 @@ _MODULES = (
 TITLES = {
     "baselines": "Baselines",
     "few": "Few labels",
+    "fit": "The choice of `nershift fit`",
     "metaner": "MetaNER",
     "metacross": "MetaCross",
     "crosslm": "CrossLM",

@@ -22,6 +22,7 @@ from nershift.console import make_console
 from nershift.storage import write_text
 
 TRIES = 2
+JOB_MINUTES = 360.0  # after which a job hangs: the longest of the papers' runs takes a fraction of it
 _MAIN_GIB = {False: 2.5, True: 4.0}  # main memory per run; True: with a transformer
 HALVINGS = 3  # how often batches are halved when a job runs out of memory even alone
 
@@ -39,6 +40,7 @@ class Pool(Protocol):
     def idle(self) -> list[int]: ...
     def start(self, number: int, job: Job) -> None: ...
     def poll(self, seconds: float = 1.0) -> list[tuple[Job, Failure | None]]: ...
+    def end(self, number: int) -> None: ...
     def trim(self) -> None: ...
 
 
@@ -75,6 +77,7 @@ def run_grid(
     *,
     workers: int | None = None,
     minutes: float = 0,
+    job_minutes: float = JOB_MINUTES,
     by: By = "table",
     gpu_gib: float | None = None,
     quiet: bool = False,
@@ -88,6 +91,7 @@ def run_grid(
     Args:
         workers: runs at once, within memory.
         minutes: stop after this time; finished runs are kept, others get a moment to write a checkpoint.
+        job_minutes: a job that takes longer hangs: it is ended and has failed, like any other.
         gpu_gib: GPU memory to count on; default: all that is free.
         pool: makes the place to run from ``workers`` and the work folder; default: processes of this machine.
     """
@@ -97,7 +101,7 @@ def run_grid(
         deadline = time.monotonic() + 60 * minutes if minutes else float("inf")
         room = gpu_gib or (gpu_room() if pool is None else float("inf"))
         with (pool or _processes(jobs))(workers, store.work) as places, _Bar(jobs, places.count, quiet) as bar:
-            _run_jobs(_Queue(jobs, room), places, bar, outcome, deadline, store.work)
+            _run_jobs(_Queue(jobs, room), _Timed(places, job_minutes), bar, outcome, deadline, store.work)
     store.merge()
     return outcome
 
@@ -108,7 +112,29 @@ def _processes(jobs: Sequence[Job]) -> MakePool:
     return lambda wanted, work: Workers(min(workers_that_fit(wanted, each), len(jobs)), work)
 
 
-def _run_jobs(queue: _Queue, places: Pool, bar: _Bar, outcome: Outcome, deadline: float, work: Path) -> None:
+class _Timed:
+    """The places of a pool, where no job runs for longer than ``minutes``."""
+
+    def __init__(self, places: Pool, minutes: float) -> None:
+        self.places, self.minutes, self.began = places, minutes, dict[int, float]()
+        self.busy, self.idle, self.trim = places.busy, places.idle, places.trim
+
+    def start(self, number: int, job: Job) -> None:
+        self.began[number] = time.monotonic()
+        self.places.start(number, job)
+
+    def poll(self) -> list[tuple[Job, Failure | None]]:
+        """Jobs that ended, or were ended because they hang, with what went wrong."""
+        ended, now = self.places.poll(), time.monotonic()
+        for number, job in list(self.busy.items()):
+            if now - self.began[number] > 60 * self.minutes:
+                self.places.end(number)
+                told = f"it was ended after {self.minutes:g} minutes (--job-minutes)"
+                ended.append((job, Failure(told, told)))
+        return ended
+
+
+def _run_jobs(queue: _Queue, places: _Timed, bar: _Bar, outcome: Outcome, deadline: float, work: Path) -> None:
     while queue.waiting or places.busy:
         for number in places.idle():
             job = queue.next(places.busy.values())

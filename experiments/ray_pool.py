@@ -57,6 +57,12 @@ class RayPool:
         self.busy[number] = job
         self.tasks[self.begin(job)] = number
 
+    def end(self, number: int) -> None:
+        """End the job of a place; what it has written stays."""
+        (task,) = (task for task, place in self.tasks.items() if place == number)
+        self.ray.cancel(task, force=True)
+        del self.tasks[task], self.busy[number]
+
     def trim(self) -> None:
         """Idle workers are Ray's to end."""
 

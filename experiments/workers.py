@@ -64,6 +64,11 @@ class Workers:
     def idle(self) -> list[int]:
         return [i for i in range(self.count) if i not in self.busy]
 
+    def end(self, number: int) -> None:
+        """End the job of a worker that does not end by itself, and the worker with it."""
+        del self.busy[number]
+        self._end(number)
+
     def trim(self) -> None:
         """End idle workers to free their memory."""
         for i in self.idle():

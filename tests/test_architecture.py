@@ -13,9 +13,10 @@ SOURCE = Path(__file__).parents[1] / "src"
 # Each layer may import from those above it. Modules at the root are layers like the packages.
 LAYERS = (
     ("errors",),
-    ("registry", "storage", "parsing", "console", "backend"),
-    ("data",),
-    ("config", "text", "evaluation"),
+    ("arguments",),
+    ("registry", "storage", "folder_lock", "parsing", "console", "backend"),
+    ("data", "manifest"),
+    ("config", "text", "evaluation", "run_arguments"),
     ("encoders", "heads", "reports"),
     ("model",),
     ("model_store", "training", "comparison"),
@@ -24,7 +25,9 @@ LAYERS = (
     ("run_folder",),
     ("run", "dapt"),
     ("resume_run",),
-    ("labelling", "server", "demo"),
+    ("labelling",),
+    ("auto",),
+    ("server", "demo"),
     ("cli",),
     ("__main__",),
 )

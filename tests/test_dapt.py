@@ -255,6 +255,12 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(
     with pytest.raises(CheckpointError, match="other settings"):
         dapt(folder, [text], out=tmp_path / "cut", config=QUICK, seed=2, quiet=True)
     assert dapt(folder, [text], out=tmp_path / "cut", config=QUICK, quiet=True) == resumed  # nothing left to do
+    for name in ("metrics.json", "model.safetensors"):
+        whole = (tmp_path / "cut" / name).read_bytes()
+        (tmp_path / "cut" / name).write_bytes(whole[:20])
+        with pytest.raises(CheckpointError, match="finished, but damaged"):
+            dapt(folder, [text], out=tmp_path / "cut", config=QUICK, quiet=True)
+        (tmp_path / "cut" / name).write_bytes(whole)
 
 
 def test_it_stops_when_the_loss_no_longer_falls(folder: str, text: list[Sentence], tmp_path: Path) -> None:

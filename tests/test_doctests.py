@@ -13,6 +13,7 @@ import pytest
 
 import experiments
 import nershift
+from nershift.auto.recipe import RECIPES
 from nershift.data.corpus import Corpus
 from nershift.data.formats import FORMATS, write_corpus
 from nershift.encoders.base import ENCODERS
@@ -49,7 +50,7 @@ def examples(make_corpus: Callable[..., Corpus], tmp_path_factory: pytest.TempPa
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings(name: str, examples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(examples)
-    for registry in (ENCODERS, FORMATS, HEADS, METHODS):  # what examples register is forgotten again
+    for registry in (ENCODERS, FORMATS, HEADS, METHODS, RECIPES):  # what examples register is forgotten again
         list(registry)
         monkeypatch.setattr(registry, "_parts", dict(registry._parts))
     assert doctest.testmod(importlib.import_module(name)).failed == 0

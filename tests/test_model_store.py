@@ -100,7 +100,7 @@ def test_round_trip(model: TaggingModel, corpus: Corpus, tmp_path: Path) -> None
     for key, head in model.named_heads():
         assert again.head(key).space == head.space
         assert again.predict(key, corpus.test) == model.predict(key, corpus.test)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["model.json", "model.safetensors"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["manifest.json", "model.json", "model.safetensors"]
 
 
 def test_saving_twice_gives_the_same_bytes(model: TaggingModel, tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_broken_folders(model: TaggingModel, tmp_path: Path) -> None:
     def broken(found: str, description: object = good) -> None:
         (tmp_path / "model.json").write_text(description if isinstance(description, str) else json.dumps(description))
         with pytest.raises(CheckpointError, match=found) as error:
-            load_model(tmp_path)
+            load_model(tmp_path, verify=False)
         assert str(tmp_path) in error.value.place
 
     broken("not readable JSON", "{")
@@ -148,7 +148,7 @@ def test_weights_of_another_model_are_refused(model: TaggingModel, tmp_path: Pat
     tensors, _ = load_tensors(tmp_path / "model.safetensors")
     save_tensors(tmp_path / "model.safetensors", tensors | {"stranger": torch.ones(1)}, {})
     with pytest.raises(CheckpointError, match="stranger"):
-        load_model(tmp_path)
+        load_model(tmp_path, verify=False)
 
 
 def test_saved_weights_of_parts_that_a_decoder_no_longer_has_are_passed_over(
@@ -163,8 +163,8 @@ def test_saved_weights_of_parts_that_a_decoder_no_longer_has_are_passed_over(
     assert len(names) == 2
     old = {f"{name}draft.{part}": torch.ones(3) for name in names for part in ("weight", "bias")}
     save_tensors(tmp_path / "model.safetensors", tensors | old, {})
-    again, _ = load_model(tmp_path)
+    again, _ = load_model(tmp_path, verify=False)
     assert again.predict("target", corpus.test) == model.predict("target", corpus.test)
     save_tensors(tmp_path / "model.safetensors", tensors | {"encoder.draft.weight": torch.ones(3)}, {})
     with pytest.raises(CheckpointError, match=r"encoder\.draft"):
-        load_model(tmp_path)
+        load_model(tmp_path, verify=False)

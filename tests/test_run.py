@@ -25,7 +25,15 @@ from nershift.run import adapt, pretrain, resolve, transfer
 from nershift.run_folder import Run
 
 MakeCorpus = Callable[..., Corpus]
-FILES = {"config.yaml", "log.jsonl", "metrics.json", "model.json", "model.safetensors", "predictions.jsonl"}
+FILES = {
+    "config.yaml",
+    "log.jsonl",
+    "manifest.json",
+    "metrics.json",
+    "model.json",
+    "model.safetensors",
+    "predictions.jsonl",
+}
 FILES |= {"report.html", "report.json", "report.md", "state"}  # state: what a longer training goes on from
 
 

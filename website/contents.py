@@ -11,7 +11,7 @@ RESULTS = ("baselines", "few", *PAPERS)
 
 # Heading: pages in their order, by their place on the site.
 CONTENTS: dict[str, tuple[str, ...]] = {
-    "Start": ("start", "which", "faq"),
+    "Start": ("start", "fit", "which", "faq"),
     "Tutorials": (
         "tutorials/own-data",
         "tutorials/several-domains",

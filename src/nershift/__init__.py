@@ -20,6 +20,8 @@ _HOMES = {
     "adapt": "nershift.run",
     "builtin_corpus": "nershift.data.builtin",
     "compare": "nershift.comparison",
+    "fit": "nershift.auto.fit",
+    "fit_plan": "nershift.auto.fit:plan",
     "export_onnx": "nershift.tagger.onnx.export",
     "pretrain": "nershift.run",
     "read_corpus": "nershift.data.formats",
@@ -27,17 +29,32 @@ _HOMES = {
     "register_format": "nershift.data.formats.base:register",
     "register_head": "nershift.heads.base:register",
     "register_method": "nershift.methods.base:register",
+    "register_recipe": "nershift.auto.recipe:register",
     "resume": "nershift.resume_run",
     "setting": "nershift.config",
     "transfer": "nershift.run",
     "write_corpus": "nershift.data.formats",
 }
 __all__ = ["Corpus", "Ensemble", "Entity", "NershiftError", "Run", "Sentence", "Span", "Tagger"]
-__all__ += ["adapt", "builtin_corpus", "compare", "export_onnx", "pretrain", "read_corpus", "resume", "transfer"]
+__all__ += [
+    "adapt",
+    "builtin_corpus",
+    "compare",
+    "export_onnx",
+    "fit",
+    "fit_plan",
+    "pretrain",
+    "read_corpus",
+    "resume",
+    "transfer",
+]
 __all__ += ["write_corpus"]
-__all__ += ["register_encoder", "register_format", "register_head", "register_method", "setting"]
+__all__ += ["register_encoder", "register_format", "register_head", "register_method", "register_recipe", "setting"]
 
 if TYPE_CHECKING:
+    from nershift.auto.fit import fit
+    from nershift.auto.fit import plan as fit_plan
+    from nershift.auto.recipe import register as register_recipe
     from nershift.comparison import compare
     from nershift.config import setting
     from nershift.data.builtin import builtin_corpus
@@ -66,4 +83,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """The public names, and what every module has; not what this file needs itself."""
+    return sorted({*(name for name in globals() if name.startswith("__")), *__all__})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nershift.arguments import as_path
 from nershift.data.spans import Sentence
 from nershift.errors import CheckpointError, DataError
 from nershift.evaluation.metrics import sentence_counts
@@ -50,7 +51,7 @@ def compare(
 
 
 def _predictions(run: str | Path | Run) -> Pairs:
-    path = Path(run) if isinstance(run, (str, Path)) else run.folder
+    path = as_path(getattr(run, "folder", run), "compare", "a finished run, its folder, or a predictions.jsonl file")
     if not path.is_dir():
         return read_predictions(path)
     for name in ("metrics.json", "predictions.jsonl"):

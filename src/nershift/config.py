@@ -94,7 +94,9 @@ class CharsConfig:
     size: int = setting(30, "Dimensions of a character vector.", low=1)
     widths: tuple[int, ...] = setting((2, 3, 4, 5), "Widths of the convolutions, in characters.", low=1)
     filters: int = setting(100, "Filters in total, shared among the widths.", low=1)
-    max_length: int = setting(30, "Characters read per word; a longer word keeps its first and last halves.", low=1)
+    max_length: int = setting(
+        30, "Characters read per word; a longer word keeps its first and last halves.", low=1, high=10_000
+    )
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable
 
 _LONGEST = 2_000  # characters of a part of a message
@@ -41,12 +42,33 @@ class DataError(NershiftError):
     """A corpus file that cannot be read as it stands."""
 
 
+class StorageError(DataError):
+    """A file that cannot be written: a full disk, a folder without the right to write."""
+
+    @classmethod
+    def of(cls, error: OSError, path: object) -> StorageError:
+        found = f"cannot be written ({error.strerror or error})"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT) or "space left" in str(error):
+            return cls(found, place=str(path), fix="make room on the disk, then do the same again")
+        return cls(found, place=str(path), fix="check the folder and its rights")
+
+
 class ConfigError(NershiftError):
     """A setting that does not exist, has the wrong type or contradicts another."""
 
 
 class CheckpointError(NershiftError):
     """A run folder or saved tagger that is broken or does not fit the request."""
+
+    @classmethod
+    def of_finished(cls, error: NershiftError) -> CheckpointError:
+        """What is wrong with a run that is finished, and would be returned as it is."""
+        return cls(
+            f"the run is finished, but damaged: {error.found}",
+            place=error.place,
+            expected="what training wrote there",
+            fix="restore it, or train again: --overwrite (in Python: overwrite=True)",
+        )
 
 
 class OtherRunError(CheckpointError):

@@ -9,11 +9,12 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from nershift.data.spans import Sentence, Span, by_length
+from nershift.data.spans import Sentence, Span
 from nershift.encoders.base import Encoder
 from nershift.encoders.learned_rates import LearnedRates
 from nershift.errors import SetupError
 from nershift.heads.base import Head, Targets, on_device, pad_targets
+from nershift.text.batches import bounded_batches
 
 
 @dataclass
@@ -108,7 +109,7 @@ class TaggingModel(nn.Module):
 
     def batches(self, key: str, sentences: Sequence[Sentence], batch_size: int) -> Iterator[tuple[list[int], Batch]]:
         """Sentences of like length together: their places, and the batch."""
-        for part in by_length(sentences, batch_size):
+        for part in bounded_batches(sentences, batch_size):
             chosen = [sentences[i] for i in part]
             yield part, self.batch(key, chosen, [self.encoder.prepare(s.tokens) for s in chosen])
 

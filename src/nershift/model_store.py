@@ -1,4 +1,4 @@
-"""A model as a folder: `model.json` (shapes, words, labels), `model.safetensors`, and a tokenizer's files."""
+"""A model as a folder: `model.json` (shapes, words, labels), `model.safetensors`, a tokenizer's files, a manifest."""
 
 from __future__ import annotations
 
@@ -7,24 +7,32 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
+from nershift.backend.allocation import at_most
 from nershift.encoders.base import rebuild_encoder
 from nershift.encoders.learned_rates import LearnedRates
 from nershift.errors import CheckpointError
 from nershift.heads.base import Head, head_from
+from nershift.manifest import check_files, manifested
 from nershift.model import TaggingModel
-from nershift.storage import load_tensors, rebuilding, save_tensors, write_text
+from nershift.parsing import parse_json
+from nershift.storage import load_tensors, rebuilding, save_tensors, tensor_sizes, write_text
 
 FORMAT = 2
 _RATES = "extras.learned_rates.log"
 _READABLE = (1, FORMAT)  # format 1 called heads decoders
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_MORE = 4  # tensors made for a model may have so many times the elements of its weights,
+_SMALL = 1 << 24  # and these: tables of positions, masks and the like are not saved
 
 
 def save_model(folder: Path, model: TaggingModel, meta: Mapping[str, Any]) -> None:
     """Write encoder and heads; of a method's extra parts, learned rates alone.
 
-    ``model.json`` comes last: it completes the folder.
+    ``model.json`` comes last but for the manifest: it completes the folder.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     description = {
         "format": FORMAT,
         "encoder": model.encoder.describe(),
@@ -33,24 +41,45 @@ def save_model(folder: Path, model: TaggingModel, meta: Mapping[str, Any]) -> No
     }
     if model.learned_rates is not None:
         description["learned_rates"] = True
-    model.encoder.save_files(str(folder))
     tensors = {k: v for k, v in model.state_dict().items() if not k.startswith("extras.") or k == _RATES}
-    save_tensors(folder / "model.safetensors", tensors, {})
-    write_text(folder / "model.json", json.dumps(description, ensure_ascii=False))
+    with manifested(folder):
+        model.encoder.save_files(str(folder))
+        save_tensors(folder / "model.safetensors", tensors, {})
+        write_text(folder / "model.json", json.dumps(description, ensure_ascii=False))
 
 
-def load_model(folder: Path) -> tuple[TaggingModel, dict[str, Any]]:
+def load_model(folder: Path, verify: bool = True) -> tuple[TaggingModel, dict[str, Any]]:
+    """The model of a folder and its notes.
+
+    Args:
+        verify: compare the hashes of all files with the manifest, where there is one.
+
+    Raises:
+        CheckpointError: there is none, or it is damaged. Nothing is made that its weights could not fill.
+    """
     path = folder / "model.json"
+    description = _describe(path)
+    if verify:
+        check_files(folder)
+    sizes = tensor_sizes(folder / "model.safetensors")
+    with rebuilding(path), at_most(_SMALL + _MORE * sum(sizes.values())):
+        model = _rebuild(description, folder)
+        meta = dict(description["meta"])
+    _load_weights(model, folder / "model.safetensors")
+    return model.eval(), meta
+
+
+def _describe(path: Path) -> dict[str, Any]:
     try:
-        description = json.loads(path.read_text(encoding="utf-8"))
+        description = parse_json(path.read_text(encoding="utf-8"))
     except OSError:
         raise CheckpointError(
             "no model here",
-            place=str(folder),
+            place=str(path.parent),
             expected="a folder with model.json and model.safetensors",
             fix="give the --out folder of a finished run",
         ) from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise CheckpointError(
             f"not readable JSON ({error})", place=str(path), fix="train again or restore it"
         ) from None
@@ -62,11 +91,7 @@ def load_model(folder: Path) -> tuple[TaggingModel, dict[str, Any]]:
             expected=f"format {FORMAT} or older",
             fix="use the version of nershift that wrote it, or train again",
         )
-    with rebuilding(path):
-        model = _rebuild(description, folder)
-        meta = dict(description["meta"])
-    _load_weights(model, folder / "model.safetensors")
-    return model.eval(), meta
+    return dict(description)
 
 
 def _rebuild(description: Mapping[str, Any], folder: Path) -> TaggingModel:
@@ -82,7 +107,8 @@ def _load_weights(model: TaggingModel, path: Path) -> None:
     retired = tuple(f"{name}.{part}." for name, head in heads for part in head.retired)
     stored = {_present_name(name): value for name, value in load_tensors(path)[0].items()}
     tensors = {name: value for name, value in stored.items() if not name.startswith(retired)}
-    shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    expected = model.state_dict()
+    shapes = {name: tuple(value.shape) for name, value in expected.items()}
     saved = {name: tuple(value.shape) for name, value in tensors.items()}
     odd = sorted(set(shapes.items()) ^ set(saved.items()))
     if odd:
@@ -91,7 +117,18 @@ def _load_weights(model: TaggingModel, path: Path) -> None:
             place=str(path),
             fix="restore both files from the same run",
         )
+    for name, value in tensors.items():
+        if wrong := _unusable(value, expected[name]):
+            fix = "restore the file, or train again"
+            raise CheckpointError(f"{name} {wrong}", place=str(path), expected="finite weights", fix=fix)
     model.load_state_dict(tensors)
+
+
+def _unusable(value: Tensor, expected: Tensor) -> str:
+    """What is wrong with a stored tensor; weights may have been stored with less precision."""
+    if value.dtype != expected.dtype and not (value.dtype in _FLOATS and expected.is_floating_point()):
+        return f"is of type {value.dtype}, not {expected.dtype}"
+    return "" if torch.isfinite(value).all() else "has values that are no finite numbers"
 
 
 def _present_name(tensor: str) -> str:

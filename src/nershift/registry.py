@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Generic, TypeVar
 
+from nershift.arguments import found
 from nershift.errors import ConfigError, nearest
 
 T = TypeVar("T")
@@ -96,6 +97,8 @@ class Registry(Mapping[str, T], Generic[T]):
                 self._parts[point.name] = point.load()
 
     def __getitem__(self, name: str) -> T:
+        if not isinstance(name, str):
+            raise ConfigError(found(name), place=f"name of the {self.what}", expected=f"one of: {', '.join(self)}")
         name = self.canonical(name)
         if name not in self._parts:
             raise ConfigError(

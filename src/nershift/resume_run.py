@@ -9,13 +9,15 @@ from typing import Any
 
 import yaml
 
+from nershift.arguments import as_path, found
 from nershift.config import Config, build, read_yaml
 from nershift.data.corpus import Corpus
 from nershift.data.spans import Sentence
 from nershift.errors import CheckpointError, ConfigError, OtherRunError
 from nershift.reports.run import write_report
 from nershift.run import Request, facts_of, train_tagger
-from nershift.run_folder import LAST_STATE, Run, write_results
+from nershift.run_arguments import as_raw, check_corpus, check_sources
+from nershift.run_folder import LAST_STATE, Run, lock, write_results
 from nershift.storage import write_text
 from nershift.training.processes import Processes
 
@@ -46,13 +48,15 @@ def resume(
         >>> resume("runs/short", clinic, updates=5, quiet=True).metrics["phases"]["train"]["steps"]
         10
     """
-    run = Run.open(folder)
-    if updates < 1:
-        raise ConfigError(f"found {updates}", place="updates", expected="1 or more")
-    request = _request(run, target, sources, raw or {})
+    run = Run.open(as_path(folder, "folder", "the folder of a finished run"))
+    if not isinstance(updates, int) or updates < 1:
+        raise ConfigError(found(updates), place="updates", expected="a whole number, 1 or more")
+    check_corpus(target, "target")
+    check_sources(sources)
+    request = _request(run, target, sources, as_raw(raw))
     method, before = request.build_method(), run.metrics["phases"]["train"]
     total = before["steps"] + updates
-    with Processes(request.config.device) as processes:
+    with Processes(request.config.device) as processes, lock(run.folder, processes):
         began = time.monotonic()
         tagger, stages = train_tagger(request, method, run.folder, processes, quiet, total)
         if processes.main:

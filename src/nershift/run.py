@@ -9,22 +9,26 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal
 
+from nershift.arguments import as_block, as_path
 from nershift.config import Config, TrainConfig, build, current_names, merge, to_dict
 from nershift.data.corpus import Corpus, subset
 from nershift.data.raw import RawText
 from nershift.data.spans import Sentence
 from nershift.encoders.base import ENCODERS
-from nershift.errors import CheckpointError, ConfigError, SetupError, nearest
+from nershift.errors import CheckpointError, ConfigError, NershiftError, SetupError, nearest
+from nershift.evaluation.predictions import read_predictions
 from nershift.heads.base import HEADS
+from nershift.manifest import manifested
 from nershift.methods import METHODS
 from nershift.methods.adapter import load_adapter
 from nershift.methods.base import Method, Setup
 from nershift.model import TaggingModel
 from nershift.model_store import load_model, save_model
+from nershift.reports.run import read_metrics
+from nershift.run_arguments import as_raw, check_amounts, check_corpus, check_sources
 from nershift.run_folder import Run, collect_notes, finish_folder, open_folder, origin_of, write_results
 from nershift.tagger.tagger import Tagger
 from nershift.training.budget import batch_size
@@ -38,13 +42,14 @@ from nershift.training.stage import TrainingStage
 KINDS: dict[str, Mapping[str, Any]] = {"encoder.kind": ENCODERS, "head.kind": HEADS}
 log = logging.getLogger(__name__)
 Selection = Literal["auto", "dev", "held_out", "last"]
+NO_MODEL = "no-model"  # a file that says: this run was made for its scores, and its weights were deleted
 HELD_OUT = 0.2  # share of the labels that selects the weights with ``selection: held_out``
 
 
 def resolve(method: str, settings: Mapping[str, Any] | None = None, seed: int | None = None) -> Config:
     """Defaults, then the method's preset, then the user's settings."""
     cls = METHODS[method]
-    values = current_names(Config, settings or {})
+    values = current_names(Config, as_block(settings, "config"))
     if isinstance(values.get("options"), Mapping):
         values["options"] = current_names(cls.Options, values["options"], "config.options")
         values = _same_types_in_one_place(values)
@@ -129,7 +134,7 @@ class Request:
         selection = self._selection()
         if target is not None:
             labelled = [s for name in ("train", "dev") for s in target.splits.get(name, ())]
-            types = tuple(sorted({span.label for s in labelled for span in s.spans}))
+            types = tuple(sorted({*target.declared, *(span.label for s in labelled for span in s.spans)}))
             if self.ratio is not None or (self.shots is not None and (self.shots or "train" in target.splits)):
                 few = subset(target.train, shots=self.shots, ratio=self.ratio, seed=self.config.seed)
                 target = target.with_splits(train=few)
@@ -244,15 +249,17 @@ def transfer(
         (20, True)
     """
     settings = resolve(method, config, seed)
-    _check_corpus(target, "target")
-    _check_sources(sources)
-    _check_amounts(shots, ratio)
-    begin = None if start is None else Path(start)
-    request = Request(method, settings, sources, target, raw or {}, shots, ratio, begin)
+    check_corpus(target, "target")
+    check_sources(sources)
+    check_amounts(shots, ratio)
+    begin, where = None if start is None else as_path(start, "start"), as_path(out, "out")
+    request = Request(method, settings, sources, target, as_raw(raw), shots, ratio, begin)
     chosen = request.build_method()
     identity = request.identity()
-    with Processes(settings.device) as processes:
-        folder = open_folder(Path(out), identity, overwrite, processes)
+    with (
+        Processes(settings.device) as processes,
+        open_folder(where, identity, overwrite, processes) as folder,
+    ):
         if not (folder / "metrics.json").exists():
             began = time.monotonic()
             tagger, stages = train_tagger(request, chosen, folder, processes, quiet)
@@ -260,10 +267,24 @@ def transfer(
                 facts = {"data": identity["data"]} | facts_of(request, chosen, tagger.model, stages)
                 facts["seconds"] = time.monotonic() - began
                 write_results(folder, tagger, chosen, facts, request.unused_dev)
+        elif processes.main:
+            _check_finished(folder)
         if processes.main:
             finish_folder(folder, report)
         processes.wait()
     return Run.open(folder)
+
+
+def _check_finished(folder: Path) -> None:
+    """A run that is there already is of use only if it is whole."""
+    try:
+        if not (folder / NO_MODEL).exists():
+            load_model(folder)
+            load_adapter(folder)
+        if "test" in read_metrics(folder):
+            read_predictions(folder / "predictions.jsonl")
+    except NershiftError as error:
+        raise CheckpointError.of_finished(error) from None
 
 
 def train_tagger(
@@ -336,13 +357,13 @@ def adapt(
         >>> adapt(start, clinic, out="runs/adapted", config=few, quiet=True).metrics["start"]["sources"]
         ['news']
     """
-    model, meta = load_model(Path(start))
+    model, meta = load_model(as_path(start, "start", "a folder that pretrain wrote"))
     if "method" not in meta:
         raise CheckpointError("was not written by pretrain", place=str(start), fix="nershift pretrain --method …")
     theirs: dict[str, Any] = {"encoder": to_dict(model.encoder.config)}
     if "preset" in meta:
         theirs["preset"] = meta["preset"]
-    values = merge(theirs, config or {})
+    values = merge(theirs, as_block(config, "config"))
     return transfer(
         str(meta["method"]),
         target,
@@ -379,13 +400,18 @@ def pretrain(
         True
     """
     settings = resolve(method, config, seed)
-    _check_sources(sources)
-    request = Request(method, settings, sources, raw=raw or {})
+    check_sources(sources)
+    where = as_path(out, "out")
+    request = Request(method, settings, sources, raw=as_raw(raw))
     chosen = request.build_method()
-    with Processes(settings.device) as processes:
-        folder = open_folder(Path(out), request.identity(), overwrite, processes)
+    with (
+        Processes(settings.device) as processes,
+        open_folder(where, request.identity(), overwrite, processes) as folder,
+    ):
         if not (folder / "model.json").exists():
             _pretrain(chosen, folder, processes, quiet)
+        elif processes.main:
+            _check_finished(folder)
         processes.wait()
     return folder
 
@@ -401,10 +427,11 @@ def _pretrain(method: Method, folder: Path, processes: Processes, quiet: bool) -
             fix=f"nershift transfer --method {method.name} --source … --target …",
         )
     if processes.main:
-        if (adapter := method.adapter(model)) is not None:
-            adapter.save(folder)
         meta = {"method": method.name, "preset": config.preset, "seed": config.seed, "phases": training.results}
-        save_model(folder, model, meta)
+        with manifested(folder):
+            if (adapter := method.adapter(model)) is not None:
+                adapter.save(folder)
+            save_model(folder, model, meta)
         shutil.rmtree(folder / "state", ignore_errors=True)
 
 
@@ -480,39 +507,3 @@ class Training:
             result[monitor] = max(entry[monitor] for entry in self.logger.entries() if entry["phase"] == stage.name)
         self.results[stage.name] = result
         return progress
-
-
-# What Python callers pass is checked before anything else can fail.
-
-
-def _check_corpus(given: object, place: str) -> None:
-    if isinstance(given, Corpus):
-        return
-    path = f"nershift.read_corpus({str(given)!r})" if isinstance(given, (str, Path)) else "nershift.read_corpus(path)"
-    raise SetupError(_found(given), place=place, expected="a Corpus", fix=path)
-
-
-def _check_sources(given: object) -> None:
-    if isinstance(given, (Corpus, str, Path)) or not isinstance(given, Sequence):
-        found = f"Corpus '{given.name}' by itself" if isinstance(given, Corpus) else _found(given)
-        fix = "sources=[corpus]" if isinstance(given, Corpus) else "sources=[nershift.read_corpus(path), …]"
-        raise SetupError(found, place="sources", expected="a list of Corpus values", fix=fix)
-    for i, corpus in enumerate(given):
-        _check_corpus(corpus, f"sources[{i}]")
-
-
-def _check_amounts(shots: object, ratio: object) -> None:
-    whole = isinstance(shots, Integral) and not isinstance(shots, bool)
-    if shots is not None and not whole:
-        raise SetupError(
-            _found(shots),
-            place="shots",
-            expected="a whole number of sentences",
-            fix="ratio= for a share of them",
-        )
-    if ratio is not None and (isinstance(ratio, bool) or not isinstance(ratio, Real)):
-        raise SetupError(_found(ratio), place="ratio", expected="a number from 0 to 1")
-
-
-def _found(given: object) -> str:
-    return f"found {type(given).__name__} {given!r:.60}"

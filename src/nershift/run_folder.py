@@ -6,7 +6,8 @@ import difflib
 import json
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from nershift.evaluation.metrics import score, sentence_counts, share_changed
 from nershift.evaluation.predictions import read_predictions, write_predictions
 from nershift.evaluation.run_warnings import run_warnings
 from nershift.evaluation.stats import bootstrap_f1
+from nershift.folder_lock import LOCK_FILE, FolderLock
 from nershift.methods import METHODS
 from nershift.methods.base import Method
 from nershift.model import TaggingModel
@@ -55,7 +57,16 @@ class Run:
         path = Path(folder) / "metrics.json"
         if not path.exists():
             raise CheckpointError("not a finished run", place=str(folder), expected="a folder with metrics.json")
-        return cls(Path(folder), json.loads(path.read_text(encoding="utf-8")))
+        try:
+            metrics = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise CheckpointError(
+                f"cannot be read ({error})",
+                place=str(path),
+                expected="what nershift wrote there",
+                fix="restore it; or delete it and repeat the command that made the run, which writes it anew",
+            ) from None
+        return cls(Path(folder), metrics)
 
     @property
     def f1(self) -> float:
@@ -72,20 +83,36 @@ class Run:
         return read_predictions(self.folder / "predictions.jsonl")
 
 
-def open_folder(out: Path, identity: Mapping[str, Any], overwrite: bool, processes: Processes) -> Path:
-    """The folder of exactly this run, new or to be resumed; another run's folder is refused."""
+def lock(out: Path, processes: Processes) -> AbstractContextManager[object]:
+    """Nobody else may train into the folder meanwhile: two runs in one folder would mix their files."""
+    if not processes.main:
+        return nullcontext()
+    return FolderLock(out, "another training", "wait until it has ended, or choose another --out")
+
+
+@contextmanager
+def open_folder(out: Path, identity: Mapping[str, Any], overwrite: bool, processes: Processes) -> Iterator[Path]:
+    """The folder of exactly this run, new or to be resumed, and locked; another run's folder is refused."""
+    with lock(out, processes):
+        _prepare(out, identity, overwrite, processes)
+        yield out
+
+
+def _prepare(out: Path, identity: Mapping[str, Any], overwrite: bool, processes: Processes) -> None:
     import yaml
 
     text = yaml.safe_dump(dict(identity), sort_keys=False, allow_unicode=True)
     path = out / "config.yaml"
     if processes.main:
         if overwrite and path.exists():  # never a folder that no run has written
-            shutil.rmtree(out)
+            _empty(out)
         for folder in (out, out / "state"):
             clear_leftovers(folder)
         if path.exists():
             before = path.read_text(encoding="utf-8")
-            begun = any(p != path for p in out.iterdir())  # a run that failed at once left nothing to protect
+            begun = any(
+                p.name not in (path.name, LOCK_FILE) for p in out.iterdir()
+            )  # a run that failed at once left nothing to protect
             if before != text and begun:
                 changed = [x for x in difflib.ndiff(before.split("\n"), text.split("\n")) if x[:2] in ("- ", "+ ")]
                 raise OtherRunError(
@@ -93,13 +120,21 @@ def open_folder(out: Path, identity: Mapping[str, Any], overwrite: bool, process
                     place=str(out),
                     fix="choose another --out, or --overwrite to delete the old run",
                 )
-        elif out.exists() and any(out.iterdir()):
+        elif any(p.name != LOCK_FILE for p in out.iterdir()):
             raise CheckpointError(
                 "is not empty and holds no run", place=str(out), fix="choose another --out, or empty it"
             )
         write_text(path, text)
     processes.wait()
-    return out
+
+
+def _empty(folder: Path) -> None:
+    """Delete what a folder holds, but for its lock."""
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != LOCK_FILE:
+            path.unlink()
 
 
 def write_results(

@@ -8,10 +8,11 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from math import prod
 from pathlib import Path
 from typing import Any
 
-from nershift.errors import CheckpointError, ConfigError, DataError
+from nershift.errors import CheckpointError, ConfigError, DataError, StorageError
 
 
 @contextmanager
@@ -31,16 +32,27 @@ def replacing(path: Path) -> Iterator[Path]:
                 with open(temporary, "rb+") as file:
                     os.fsync(file.fileno())
             os.replace(temporary, path)
+        sync_folder(path.parent)
     except OSError as error:
-        raise DataError(
-            f"cannot be written ({error.strerror or error})", place=str(path), fix="check the folder and its rights"
-        ) from None
+        raise StorageError.of(error, path) from None
     finally:
         if temporary.is_dir():
             shutil.rmtree(temporary, ignore_errors=True)
         else:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring new names in a folder to the disk: after a power cut a renamed file would else have its old name."""
+    if not hasattr(os, "O_DIRECTORY"):  # a system that cannot
+        return
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with suppress(OSError):  # some network drives refuse
+            os.fsync(number)
+    finally:
+        os.close(number)
 
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
@@ -54,7 +66,16 @@ def rebuilding(path: Path) -> Iterator[None]:
     """Whatever fails while an object is rebuilt from what we wrote to ``path`` means that the file is damaged."""
     try:
         yield
-    except (ConfigError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (
+        ConfigError,
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+        RuntimeError,
+        MemoryError,
+    ) as error:
         raise CheckpointError(
             f"something is missing or wrong ({type(error).__name__}: {error})",
             place=str(path),
@@ -94,19 +115,38 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Any], meta: Mapping[str, Any]) -> None:
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     flat = {k: v.detach().to("cpu").contiguous() for k, v in tensors.items()}
-    replace_file(path, lambda p: save_file(flat, p, metadata={"nershift": json.dumps(meta)}))
+
+    def write(to: Path) -> None:
+        to.touch()
+        mode = to.stat().st_mode  # as the umask has it; save_file would let nobody else read the file
+        try:
+            save_file(flat, to, metadata={"nershift": json.dumps(meta)})
+        except SafetensorError as error:
+            raise OSError(str(error)) from None
+        to.chmod(mode)
+
+    replace_file(path, write)
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    from safetensors import SafetensorError, safe_open
+    from safetensors import safe_open
+
+    with _readable(path), safe_open(path, framework="pt") as file:
+        meta = json.loads((file.metadata() or {}).get("nershift", "{}"))
+        return {k: file.get_tensor(k) for k in file.keys()}, meta  # noqa: SIM118 - not a dict
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Errors of the library about a safetensors file as ours."""
+    from safetensors import SafetensorError
 
     try:
-        with safe_open(path, framework="pt") as file:
-            meta = json.loads((file.metadata() or {}).get("nershift", "{}"))
-            return {k: file.get_tensor(k) for k in file.keys()}, meta  # noqa: SIM118 - not a dict
+        yield
     except FileNotFoundError:
         raise CheckpointError("no such file", place=str(path)) from None
     except (SafetensorError, json.JSONDecodeError, OSError) as error:
@@ -115,3 +155,11 @@ def load_tensors(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             place=str(path),
             fix="remove the run folder and start again, or restore the file",
         ) from None
+
+
+def tensor_sizes(path: Path) -> dict[str, int]:
+    """How many elements each tensor of a file has, as its header says; the library checks that the file holds them."""
+    from safetensors import safe_open
+
+    with _readable(path), safe_open(path, framework="pt") as file:
+        return {name: prod(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 - not a dict

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import subprocess
@@ -16,7 +15,7 @@ import pytest
 import yaml
 
 from nershift import __version__
-from nershift.cli import main, spread
+from nershift.cli import spread
 from nershift.cli.settings_page import page
 from nershift.config import to_dict
 from nershift.data.corpus import Corpus
@@ -27,71 +26,7 @@ from nershift.run_folder import Run
 from nershift.tagger.ensemble import Ensemble
 
 MakeCorpus = Callable[..., Corpus]
-
-
-class Outcome:
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-
-Cli = Callable[..., Outcome]
-
-
-@pytest.fixture
-def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Runs `nershift` with these arguments; nothing it does may end in a traceback."""
-
-    def call(*arguments: object, stdin: bytes = b"") -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["nershift", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8"))
-        monkeypatch.setenv("COLUMNS", "200")
-        capsys.readouterr()
-        try:
-            main()
-            code = 0
-        except SystemExit as exit_:
-            code = int(exit_.code or 0)
-        out, err = capsys.readouterr()
-        assert "Traceback" not in out + err
-        return Outcome(code, out, err)
-
-    return call
-
-
-@pytest.fixture(scope="module")
-def files(make_corpus: MakeCorpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("files")
-    write_corpus(folder / "news", make_corpus("news"), "conll")
-    write_corpus(folder / "clinic", make_corpus("clinic"), "conll")
-    settings = {
-        "device": "cpu",
-        "encoder": {
-            "words": {"size": 12},
-            "chars": {"filters": 8},
-            "recurrent": {"size": 10},
-            "dropout": 0.1,
-        },
-        "train": {"epochs": 8, "batch_size": 8, "lr": 0.02},
-        "pretrain": {"epochs": 2, "batch_size": 8, "lr": 0.02},
-    }
-    (folder / "c.yaml").write_text(yaml.safe_dump(settings))
-    return folder
-
-
-@pytest.fixture(scope="module")
-def trained(files: Path) -> Path:
-    from nershift.cli import options
-    from nershift.run import transfer
-
-    out = files / "trained"
-    transfer(
-        "target_only",
-        options.corpus(str(files / "news")),
-        out=out,
-        config=options.settings(files / "c.yaml", []),
-        quiet=True,
-    )
-    return out
+Cli = Callable[..., Any]
 
 
 def test_train_shows_and_writes_a_run(cli: Cli, files: Path, tmp_path: Path) -> None:
@@ -382,7 +317,7 @@ def test_wrong_calls_of_predict_and_adapt(cli: Cli, trained: Path, files: Path, 
 def test_ctrl_c_and_a_full_disk_are_no_tracebacks(
     cli: Cli, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail_with(error: BaseException) -> Outcome:
+    def fail_with(error: BaseException) -> Any:
         def fail(*args: object, **settings: object) -> None:
             raise error
 

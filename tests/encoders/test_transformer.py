@@ -16,7 +16,7 @@ from nershift.data.spans import Sentence
 from nershift.encoders import attention
 from nershift.encoders.base import make_encoder
 from nershift.encoders.transformer import TransformerEncoder, load_pretrained
-from nershift.errors import ConfigError
+from nershift.errors import CheckpointError, ConfigError
 from nershift.heads.base import make_head
 from nershift.methods.base import TARGET
 from nershift.model import TaggingModel
@@ -310,3 +310,95 @@ def test_a_recorded_step_sees_the_same_padding(
     monkeypatch.setattr(attention, "_recording", lambda: told.append(kind) or True)
     torch.testing.assert_close(_states(encoder, rows), expected)
     assert told
+
+
+class _Trap:
+    """Unpickling it writes a file."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return open, (self.path, "w")
+
+
+def test_pickled_weights_are_never_opened(folders: dict[str, Path], tmp_path: Path) -> None:
+    """Neither where they lie alone, nor beside weights that can be read."""
+    import pickle
+
+    trap = tmp_path / "sprung"
+    for name in ("pytorch_model.bin", "model.pt"):
+        folder = tmp_path / name.partition(".")[0]
+        transformers.AutoTokenizer.from_pretrained(folders["bert"]).save_pretrained(folder)
+        (folder / "config.json").write_bytes((folders["bert"] / "config.json").read_bytes())
+        (folder / name).write_bytes(pickle.dumps(_Trap(str(trap))))
+        torch.save({"x": _Trap(str(trap))}, folder / "pytorch_model.bin")
+        with pytest.raises(ConfigError, match="cannot load an encoder"):
+            _encoder(folder)
+        (folder / "model.safetensors").write_bytes((folders["bert"] / "model.safetensors").read_bytes())
+        _encoder(folder)
+        assert not trap.exists()
+
+
+def test_the_state_dict_of_a_good_pickle_is_not_read_either(folders: dict[str, Path], tmp_path: Path) -> None:
+    """A pickle of tensors alone would be harmless; which pickles are is not for us to find out."""
+    model = transformers.AutoModel.from_pretrained(folders["bert"])
+    transformers.AutoTokenizer.from_pretrained(folders["bert"]).save_pretrained(tmp_path)
+    model.config.save_pretrained(tmp_path)
+    torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
+    with pytest.raises(ConfigError, match="cannot load an encoder"):
+        _encoder(tmp_path)
+
+
+def test_code_that_comes_with_an_encoder_is_not_run(folders: dict[str, Path], tmp_path: Path) -> None:
+    transformers.AutoTokenizer.from_pretrained(folders["bert"]).save_pretrained(tmp_path)
+    config = json.loads((folders["bert"] / "config.json").read_text())
+    config |= {"model_type": "mine", "auto_map": {"AutoConfig": "mine.MyConfig", "AutoModel": "mine.MyModel"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "mine.py").write_text(f"open({str(tmp_path / 'sprung')!r}, 'w')\n")
+    with pytest.raises(ConfigError, match="cannot load an encoder"):
+        _encoder(tmp_path)
+    assert not (tmp_path / "sprung").exists()
+
+
+@pytest.fixture
+def saved(folders: dict[str, Path], tmp_path: Path) -> Path:
+    encoder = _encoder(folders["bert"])
+    space = Corpus("c", {"train": (Sentence.of(["x"], [(0, 1, "PER")]),)}).label_space()
+    save_model(tmp_path, TaggingModel(encoder, {TARGET: make_head("crf", space, encoder.size)}), {})
+    return tmp_path
+
+
+def test_the_files_of_an_encoder_are_checked(saved: Path) -> None:
+    files = [path for path in saved.rglob("*") if path.is_file() and path.name != "manifest.json"]
+    assert {"model.json", "model.safetensors", "config.json", "tokenizer.json"} <= {path.name for path in files}
+    for path in files:
+        data = path.read_bytes()
+        path.write_bytes(data[:-1] + b"\x00")
+        with pytest.raises(CheckpointError, match=f"{path.name}: (is not as it was written|not readable JSON)"):
+            load_model(saved)
+        path.write_bytes(data)
+    load_model(saved)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hidden_size", 1 << 20),
+        ("intermediate_size", 1 << 40),
+        ("vocab_size", 1 << 45),
+        ("num_hidden_layers", 10**7),
+        ("max_position_embeddings", 1 << 40),
+    ],
+)
+def test_an_encoder_larger_than_its_weights_is_not_made(saved: Path, name: str, value: int) -> None:
+    import resource
+    import time
+
+    config = json.loads((saved / "encoder" / "config.json").read_text())
+    (saved / "encoder" / "config.json").write_text(json.dumps(config | {name: value}))
+    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    with pytest.raises(CheckpointError):
+        load_model(saved, verify=False)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400 << 10
+    assert time.process_time() - began < 30

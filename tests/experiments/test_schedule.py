@@ -58,8 +58,21 @@ class Scripted:
         job = self.busy.pop(min(self.busy))
         return [(job, (self.script.get(job.name) or [None]).pop(0))]
 
+    def end(self, number: int) -> None:
+        del self.busy[number]
+
     def trim(self) -> None:
         self.trims += 1
+
+
+class Hanging(Scripted):
+    """Jobs of one name never end."""
+
+    hangs = ""
+
+    def poll(self, seconds: float = 1.0) -> list[tuple[Job, Failure | None]]:
+        able = [number for number, job in self.busy.items() if job.cell.target != self.hangs]
+        return [(self.busy.pop(min(able)), None)] if able else []
 
 
 def _run(cells: Sequence[Cell], folder: Path, pool: Scripted, gpu_gib: float | None = None) -> Outcome:
@@ -217,3 +230,17 @@ def test_every_cell_of_every_table_has_an_estimate(name: str) -> None:
 def test_every_committed_result_is_shown_in_some_table(committed: ResultStore) -> None:
     shown = {c.key for t in TABLES.values() for c in t.cells(range(1, 11))}
     assert {result.key for result in committed} <= shown
+
+
+def test_a_job_that_hangs_is_ended_and_the_rest_goes_on(tmp_path: Path) -> None:
+    cells = [c for c in _grid("t", (1,)) if c.method == "aggregate"]
+    pool = Hanging({}, 2)
+    pool.hangs = "wikigold"
+    limits = {"workers": 2, "job_minutes": 0.001, "quiet": True}
+    outcome = run_grid(cells, store(tmp_path), **limits, pool=lambda *_: pool)  # type: ignore[arg-type]
+    assert outcome.done == 1
+    assert len(outcome.failed) == 1
+    assert "wikigold" in outcome.failed[0]
+    assert "ended after 0.001 minutes" in outcome.failed[0]
+    assert sum("wikigold" in name for name, *_ in pool.log) == 2  # tried twice, like any other
+    assert not pool.busy

@@ -159,6 +159,23 @@ def test_a_grid_stopped_by_its_clock_leaves_checkpoints(corpora: Path, tmp_path:
     assert list(work.glob("pretrained-*/state/*.checkpoint.safetensors"))
 
 
+@pytest.mark.slow
+def test_a_job_that_hangs_is_ended_with_its_process(corpora: Path, tmp_path: Path) -> None:
+    settings = {**SMALL, "train": {"epochs": 1_000_000}}
+    cells = [Cell("t", "target_only", "wikigold", (), 1, settings)]
+    made: list[Workers] = []
+
+    def pool(count: int | None, work: Path) -> Workers:
+        made.append(Workers(count or 1, work))
+        return made[0]
+
+    limits: dict[str, Any] = {"workers": 1, "job_minutes": 0.1, "quiet": True, "pool": pool}
+    outcome = run_grid(cells, ResultStore(tmp_path, tmp_path / "work"), **limits)
+    assert "ended after 0.1 minutes" in outcome.failed[0]
+    assert list((tmp_path / "work" / "failed").glob("*.json"))
+    assert not made[0].workers
+
+
 def test_a_worker_whose_grid_was_killed_ends_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Line:
         asked = 0

@@ -116,3 +116,11 @@ def test_contents_lead_to_every_section() -> None:
         assert page.count(f'href="#{name}"') == page.count(f'<section id="{name}">') == 1
     assert "- [What became of each span](#what-became-of-each-span)\n" in plain
     assert "## What became of each span\n" in plain
+
+
+def test_a_page_says_what_run_stands_for_where_it_says_run() -> None:
+    told = "`RUN` is the folder that this report is in"
+    fix = RunWarning("undertrained", "warning", "Too few updates.", "`nershift resume RUN --updates 9` goes on.")
+    for made, says in ((RunReport("r", warnings=(fix,)), True), (RunReport("r", verdict="RUN is a word."), False)):
+        assert (told in markdown.render(made)) is says
+        assert (told.replace("`RUN`", "<code>RUN</code>") in html.render(made)) is says

@@ -44,3 +44,36 @@ def test_it_is_answered_or_turned_down_and_the_server_goes_on(port: int, kind: s
         status = 0
     assert status == 503 or status < 500
     assert asyncio.run(hostile.exchange(port, hostile.texts("Okafor flew from Leeds to Porto ."))) == 200
+
+
+@pytest.mark.parametrize("kind", ["dots", "most_dots", "most_entities", "no_spaces", "new_words", "token_lists"])
+def test_work_on_text_does_not_hold_up_others(small_model: Path, tmp_path: Path, kind: str) -> None:
+    """Splitting, counting and tagging go on for seconds; meanwhile `/health` is answered, many times in all."""
+    service = Service(small_model, tmp_path, Limits(tokens=100_000))
+    listening = listen("127.0.0.1", 0)
+    server = Server(service, Guard(), quiet=True)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    health = b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n"
+
+    async def ask() -> tuple[list[float], float]:
+        to = listening.getsockname()[1]
+        began = time.perf_counter()
+        work = [asyncio.create_task(hostile.hostile(kind)(to)) for _ in range(4)]
+        times = []
+        while not all(task.done() for task in work):
+            asked = time.perf_counter()
+            assert await hostile.exchange(to, health) == 200
+            times.append(time.perf_counter() - asked)
+        assert set(await asyncio.gather(*work)) <= {200, 413, 422, 429, 503}
+        return sorted(times), time.perf_counter() - began
+
+    try:
+        times, seconds = asyncio.run(asyncio.wait_for(ask(), 120))
+    finally:
+        server.should_exit = True
+        thread.join()
+    assert times[len(times) * 9 // 10] < 0.5, (kind, times[-5:])
+    assert times[-1] < max(2.0, seconds / 4), (kind, times[-5:])

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from nershift.data.corpus import Corpus
+from nershift.data.folds import folds
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Sentence
 from nershift.evaluation.metrics import score
@@ -14,7 +15,7 @@ from nershift.heads.base import make_head, start_from_best
 from nershift.heads.crf.head import CRFHead
 from nershift.model_store import load_model
 from nershift.server import learning
-from nershift.server.learning import cross_validate, folds, learn, prepare
+from nershift.server.learning import cross_validate, learn, prepare
 
 
 def ignore(share: float, message: str) -> None:

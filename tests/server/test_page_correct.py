@@ -341,3 +341,29 @@ def test_nothing_covers_the_sentences(visit: Open) -> None:
             at = [box["x"] + box["width"] / 2, box["y"] + box["height"] / 2]
             row_there = "([x, y]) => document.elementFromPoint(x, y).closest('li')?.dataset.row"
             assert page.evaluate(row_there, at) == str(row - 1)
+
+
+def test_a_phone_has_every_step_at_hand(visit: Open) -> None:
+    """Steps, *Accept* and, once there, *Adapt* are in sight without scrolling; so is the type of the chosen entity."""
+    page = visit("\n".join([TEXT] * 12), viewport={"width": 360, "height": 640}, has_touch=True, is_mobile=True)
+
+    def in_sight(selector: str) -> bool:
+        box = page.locator(selector).bounding_box()
+        return box["x"] >= 0 and box["x"] + box["width"] <= 360 and box["y"] >= 0 and box["y"] + box["height"] <= 640
+
+    steps = ("#step-text", "#step-correct", "#step-adapt")
+    assert all(map(in_sight, (*steps, "#accept", "#undo", "#new-type")))
+    for label in ("a-long-name", "another-long-name", "a-third-long-name"):
+        word(page, "train").first.tap()
+        page.get_by_label("New type").fill(label)
+        page.get_by_role("button", name="Add").tap()
+    chosen = "#types [aria-pressed=true]"
+    assert page.locator(chosen).get_attribute("data-type") == "a-third-long-name"
+    assert in_sight(chosen)
+    word(page, "Ada").first.tap()
+    assert page.locator(chosen).get_attribute("data-type") == "name"
+    assert in_sight(chosen)
+    page.locator("#step-adapt").tap()
+    assert all(map(in_sight, (*steps, "#adapt")))
+    page.locator("#step-text").tap()
+    assert all(map(in_sight, (*steps, "#tag-form button")))

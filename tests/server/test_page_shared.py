@@ -131,6 +131,21 @@ def test_nothing_is_lost_while_the_server_does_not_keep_labels(visit: Open, serv
     assert [record["accepted"] for record in server.kept["me"].values()] == [True]
 
 
+def test_a_small_screen_says_what_is_not_on_the_server(visit: Open, server: Pretended) -> None:
+    """There is no room for the head there, but what is in this browser only has to be seen."""
+    page = visit(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
+    kept = page.locator("#saved").filter(has_text=": on the server")
+    kept.wait_for(state="attached")
+    assert not page.locator("#saved").is_visible()
+    server.refuse["labels"] = (507, {"code": "disk", "message": "No space left on device", "fix": "room"})
+    page.get_by_role("button", name="Accept, next").tap()
+    page.get_by_text("Labels: 1 in this browser only").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    del server.refuse["labels"]
+    kept.wait_for(state="attached")
+    assert not page.locator("#saved").is_visible()
+
+
 def test_one_sentence_that_the_server_refuses_does_not_hold_up_the_others(visit: Open, server: Pretended) -> None:
     taken = server._sync
 

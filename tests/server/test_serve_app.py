@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +26,8 @@ def error(answer: Any, status: int, code: str) -> str:
     """The message, after checking that the refusal has its whole body."""
     assert answer.status_code == status, answer.text
     body = answer.json()["error"]
-    assert set(body) == {"code", "message", "fix"}
+    assert set(body) - {"field"} == {"code", "message", "fix"}
+    assert body["fix"] or status == 404
     assert body["code"] == code
     assert body["message"]
     return str(body["message"])
@@ -74,6 +77,61 @@ def test_answers_fit_their_schema(client: Any) -> None:
 def test_bad_requests_are_told(client: Any, body: Any, place: str) -> None:
     answer = client.post("/tag", content=json.dumps(body), headers={"content-type": "application/json"})
     assert place in error(answer, 422, "invalid")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field", "fix"),
+    [
+        ("/tag", {}, "texts", "add the field texts"),
+        ("/tag", {"texts": ["a"], "other": 1}, "other", "remove"),
+        ("/tag", {"texts": "one"}, "texts", "give a list for"),
+        ("/tag", {"texts": ["a", 1]}, "texts.1", "give a text for texts.1"),
+        ("/tag", {"texts": ["a"] * 300}, "texts", "send at most 256"),
+        ("/tag", {"texts": ["a" * 100_001]}, "texts.0", "shorten texts.0 to 100000 characters"),
+        ("/tag", {"tokens": [["a", ""]]}, "tokens.0.1", "1 character or more"),
+        ("/tag", {"texts": ["a"], "min_confidence": 2}, "min_confidence", "a value of 1"),
+        ("/tag", {"texts": ["a"], "min_confidence": "high"}, "min_confidence", "give a number for"),
+        ("/tag", {"texts": ["a"], "model": "../v1"}, "model", "as the server gave it"),
+        ("/models/current", {}, "name", "add the field name"),
+        ("/export", {"sentences": [{"tokens": ["a"]}]}, "format", "add the field format"),
+        ("/adapt", {"sentences": 3}, "sentences", "give a list for"),
+        (
+            "/adapt",
+            {"sentences": [{"text": "a", "entities": [{"start": 0, "end": 1}]}]},
+            "sentences.0.entities.0.label",
+            "add",
+        ),
+        ("/adapt", {"sentences": [{"tokens": [""]}]}, "sentences.0.tokens.0", "1 character or more"),
+        ("/adapt", {"sentences": [{"tokens": ["a"]}], "cross_validate": "perhaps"}, "cross_validate", "true or false"),
+    ],
+)
+def test_what_does_not_fit_is_named_with_what_to_do(client: Any, path: str, body: Any, field: str, fix: str) -> None:
+    told = client.post(path, json=body)
+    error(told, 422, "invalid")
+    said = told.json()["error"]
+    assert said.get("field", "") == field
+    assert fix in said["fix"]
+    assert "/docs" not in said["fix"] or "remove" in said["fix"]
+
+
+def test_every_kind_of_mistake_in_a_schema_has_advice(client: Any) -> None:
+    """Whatever can be wrong with a field of any route: nobody is sent away with 'see /docs'."""
+    schemas = client.app.openapi()["components"]["schemas"]
+    odd = (None, True, 10**9, -1, 1.5, "", "x" * 200_001, [], [None], {}, [[]] * 300, "\ud800")
+    for path, methods in client.app.openapi()["paths"].items():
+        content = methods.get("post", {}).get("requestBody", {}).get("content", {}).get("application/json")
+        if content is None:
+            continue
+        shape = content["schema"]
+        shapes = shape.get("anyOf") or shape.get("oneOf") or [shape]
+        fields = {name for shape in shapes for name in schemas[shape["$ref"].rpartition("/")[2]]["properties"]}
+        for field in fields:
+            for value in odd:
+                told = client.post(
+                    path, content=json.dumps({field: value}), headers={"content-type": "application/json"}
+                )
+                if told.status_code == 422 and told.json()["error"]["code"] == "invalid":
+                    assert not told.json()["error"]["fix"].startswith("see /docs"), (path, field, value, told.text)
 
 
 @pytest.mark.parametrize(
@@ -231,6 +289,48 @@ def test_the_folder_of_a_version(client: Any, tmp_path: Path) -> None:
     made = client.get("/models/v1/folder")
     zipfile.ZipFile(io.BytesIO(made.content)).extractall(tmp_path)
     assert [e.text for e in Tagger.load(tmp_path / "v1")(TEXT)]
+
+
+def test_corrected_sentences_leave_the_server_only_when_asked(client: Any, tmp_path: Path) -> None:
+    store, labels = client.service.store, [Sentence.of(["Ada", "slept"], [(0, 1, "person")])]
+    folder = store.new_folder("v2")
+    Tagger.load(store.path("v1")).save(folder)
+    (folder / "encoder").mkdir()  # as a transformer has it
+    (folder / "encoder" / "config.json").write_text("{}")
+    store.add(replace(store.find("v1"), name="v2"), labels)
+
+    def names(query: str) -> set[str]:
+        made = client.get(f"/models/v2/folder{query}")
+        return {
+            Path(name).relative_to("v2").as_posix() for name in zipfile.ZipFile(io.BytesIO(made.content)).namelist()
+        }
+
+    kept = {"model.json", "model.safetensors", "manifest.json", "version.json", "encoder/config.json"}
+    assert names("") == names("?labels=false") == kept
+    assert names("?labels=true") == {*kept, "labels.jsonl"}
+
+
+def test_a_full_disk_is_told_and_leaves_no_part_of_a_download(
+    client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    write = zipfile.ZipFile.write
+
+    def full(packed: zipfile.ZipFile, path: Path, name: str) -> None:
+        if name.endswith(".safetensors") or ".txt" in name:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(packed, path, name)
+
+    monkeypatch.setattr(zipfile.ZipFile, "write", full)
+    assert "No space left on device" in error(client.get("/models/v1/folder"), 507, "disk")
+    labelled = {"sentences": as_json([Sentence.of(["a"])]), "format": "brat"}
+    assert "No space left on device" in error(client.post("/export", json=labelled), 507, "disk")
+    assert list(scratch.iterdir()) == []
+    monkeypatch.setattr("nershift.storage.os.replace", lambda *_: full(None, None, ".txt"))  # type: ignore[arg-type]
+    assert "No space left on device" in error(client.post("/models/current", json={"name": "v1"}), 507, "disk")
+    assert "No space left on device" in error(client.post("/export", json=labelled), 507, "disk")
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,67 @@ def test_elsewhere_than_loopback_a_token_is_made_up(small_model: Path, tmp_path:
         assert process.wait(20) in (0, -signal.SIGTERM)
 
 
+def test_a_token_comes_from_a_file_or_the_environment(
+    small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not on the command line, nor in what is printed, nor known to the processes that the server starts."""
+    (tmp_path / "token").write_text("  from-a-file-1234 \nsecond line\n")
+    given = ("--model", str(small_model), "--store", str(tmp_path / "store"), "--port", "0", "--quiet")
+    for arguments, token in (
+        ((*given, "--token-file", str(tmp_path / "token")), "from-a-file-1234"),
+        (given, "env-token-99"),
+    ):
+        monkeypatch.setenv("NERSHIFT_TOKEN", "env-token-99")
+        process, said = start(*arguments)
+        try:
+            found = re.fullmatch(r"http://127.0.0.1:(\d+)/\n", said)
+            assert found, said
+            assert ask(int(found[1]), "/models", token)["current"] == "v1"
+            for wrong in ("", "wrong-token"):
+                with pytest.raises(urllib.error.HTTPError) as caught:
+                    ask(int(found[1]), "/models", wrong)
+                assert caught.value.code == 401
+            if sys.platform == "linux":
+                assert token not in Path(f"/proc/{process.pid}/cmdline").read_text()
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) in (0, -signal.SIGTERM)
+
+
+def test_a_token_on_the_command_line_is_warned_of(small_model: Path, tmp_path: Path) -> None:
+    given = ("--model", str(small_model), "--store", str(tmp_path), "--port", "0", "--quiet")
+    process, said = start(*given, "--token", "seen-by-all-12")
+    process.send_signal(signal.SIGTERM)
+    process.wait(20)
+    assert "--token can be seen by everybody" in said
+    assert "seen-by-all-12" not in said
+
+
+def test_token_files_that_cannot_be_used(small_model: Path, tmp_path: Path) -> None:
+    given = ("--model", str(small_model), "--port", "0", "--token-file", str(tmp_path / "token"))
+    assert "cannot be read" in str(failure(*given))
+    (tmp_path / "token").write_bytes(b"\xff" * 20)
+    assert "cannot be read" in str(failure(*given))
+    for short in ("", "\nlong-enough-but-second", "1234567"):
+        (tmp_path / "token").write_text(short)
+        assert "too short" in str(failure(*given))
+
+
+def test_a_damaged_model_is_served_only_when_asked(small_model: Path, tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(small_model, tmp_path / "model")
+    description = tmp_path / "model" / "model.json"
+    description.write_text(description.read_text() + " ")
+    told = failure("--model", str(tmp_path / "model"), "--port", "0")
+    assert isinstance(told, CheckpointError)
+    assert "as it was written" in str(told)
+    process, said = start("--model", str(tmp_path / "model"), "--port", "0", "--no-verify", "--quiet")
+    process.send_signal(signal.SIGTERM)
+    process.wait(20)
+    assert said.startswith("http://")
+
+
 def failure(*arguments: str) -> BaseException | None:
     return CliRunner().invoke(app, ["serve", *arguments]).exception
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ import pytest
 from labelled_json import as_json
 
 from nershift.data.corpus import Corpus
+from nershift.data.formats import jsonl
 from nershift.data.spans import Sentence
 from nershift.server.jobs import Job, Jobs
 from nershift.server.limits import Limits
@@ -140,6 +142,107 @@ def test_refusals(store: Store) -> None:
     with pytest.raises(Refusal) as caught:
         jobs.start(GIVEN)
     assert caught.value.status == 503
+
+
+STOP = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)\n"
+HALF = COPY.partition("for path")[0]
+CHAT = HALF + "import time\nwhile True: say(state='training', progress=0.5, message='on'); time.sleep(0.02)\n"
+CHILD = "import os, time\nif os.fork() == 0: time.sleep(120)\n"  # keeps the output open when its parent has ended
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs POSIX signals")
+@pytest.mark.parametrize(
+    ("script", "version", "why"),
+    [
+        (HANG, None, "it said nothing for 3 s"),
+        (STOP, None, "it said nothing for 3 s"),
+        (HALF + STOP, None, "it said nothing for 3 s"),
+        (COPY + STOP, "v2", "it said nothing for 3 s; v2 serves, without F1"),
+        (CHAT, None, "it was not done after 5 s"),
+        (CHILD, None, "it said nothing for 3 s"),
+    ],
+    ids=["silent", "stopped", "stopped in training", "stopped in validation", "talks for ever", "child"],
+)
+def test_a_process_that_takes_too_long_is_ended(store: Store, script: str, version: str | None, why: str) -> None:
+    """Whatever state it is in, stopped from outside too; then others can adapt, and nothing half-written is left."""
+    jobs = jobs_of(store, script, silent_seconds=3, adapt_seconds=5)
+    job = wait(jobs.start(GIVEN), "failed", seconds=30)
+    assert (job.version, job.message) == (version, f"the adaptation was stopped: {why}")
+    assert store.current == (version or "v1")
+    jobs.close()
+    again = jobs_of(store, COPY)
+    wait(again.start(GIVEN), "done")
+    assert [p.name for p in store.folder.iterdir() if p.name.endswith("tmp")] == []
+    again.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs POSIX signals")
+@pytest.mark.parametrize("script", [STOP, HALF + STOP, COPY + STOP])
+def test_a_stopped_process_can_be_cancelled_and_closed(store: Store, script: str) -> None:
+    jobs = jobs_of(store, script)
+    job = wait(jobs.start(GIVEN), "training")
+    time.sleep(0.5)
+    began = time.monotonic()
+    jobs.cancel(job.name)
+    again = jobs.start(GIVEN)  # it has been cleared away
+    wait(again, "training")
+    time.sleep(0.5)
+    jobs.close()
+    assert time.monotonic() - began < 10
+    assert jobs._thread is not None
+    assert not jobs._thread.is_alive()
+
+
+def test_a_full_disk_is_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the process, or in the server while it keeps what came of it."""
+    worker = HALF + "say(failed='model.safetensors: cannot be written (No space left on device)')\n"
+    jobs = jobs_of(store, worker)
+    assert "No space left on device" in wait(jobs.start(GIVEN), "failed").message
+    jobs.close()
+    jobs = jobs_of(store, COPY)
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("nershift.data.formats.jsonl.write", full)
+    assert "No space left on device" in wait(jobs.start(GIVEN), "failed").message
+    assert store.current == "v1"
+    assert sorted(p.name for p in store.folder.iterdir()) == [".lock", "v1"]
+    jobs.close()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), 'x')",
+        "StorageError.of(OSError(28, 'No space left on device'), 'x')",
+    ],
+)
+def test_the_process_says_that_the_disk_is_full(tmp_path: Path, error: str) -> None:
+    """A library's error and ours, where the finished tagger is written."""
+    import subprocess
+
+    script = f"""
+import errno, os, sys
+from pathlib import Path
+from nershift.errors import StorageError
+from nershift.server import learning, work
+class Full:
+    def save(self, folder):
+        raise {error}
+learning.learn = lambda *given: Full()
+sys.exit(work.main(Path(sys.argv[1])))
+"""
+    jsonl.write(tmp_path / "labels.jsonl", GIVEN)
+    job = {"base": "b", "labels": str(tmp_path / "labels.jsonl"), "scratch": "s", "out": "o", "seconds": 1}
+    (tmp_path / "job.json").write_text(json.dumps({**job, "cross_validate": False, "verify": False}))
+    command = [sys.executable, "-c", script, str(tmp_path / "job.json")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = json.loads(process.stdout.readline())
+        assert process.wait(30) == 1
+    assert "No space left on device" in said["failed"]
+    assert "make room" in said["failed"]
 
 
 def test_few_jobs_are_remembered(store: Store) -> None:

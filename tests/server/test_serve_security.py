@@ -133,7 +133,7 @@ def test_no_page_from_elsewhere_reaches_an_unsafe_route(client: Any) -> None:
     """Whatever a browser sends for a foreign page without asking first, on every route that changes something."""
     body = b'{"sentences": [{"tokens": ["Leeds"], "entities": [{"start": 0, "end": 1, "label": "person"}]}]}'
     unsafe = [
-        (method.upper(), path.replace("{job}", "j00000000").replace("{name}", "v1"))
+        (method.upper(), path.replace("{job}", "j00000000").replace("{name}", "v1").replace("{file}", "f00000000"))
         for path, methods in client.app.openapi()["paths"].items()
         for method in methods
         if method != "get"

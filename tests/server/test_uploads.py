@@ -219,7 +219,7 @@ def test_the_queue_survives_a_restart_and_counts_what_is_accepted(client: Any) -
 
 def test_a_full_disk_and_a_full_queue(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(path: Path, text: str) -> None:
-        raise uploads.DataError("cannot be written (No space left on device)", place=str(path))
+        raise uploads.StorageError("cannot be written (No space left on device)", place=str(path))
 
     with monkeypatch.context() as patched:
         patched.setattr(uploads, "write_text", full)
@@ -266,3 +266,19 @@ def test_a_server_that_stops_reads_no_further(tmp_path: Path) -> None:
     reading.join(5)
     assert [refused.code for refused in ended] == ["unreadable"]
     assert queue.list() == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_disk_that_fills_up_while_a_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sent").mkdir()
+    (tmp_path / "sent" / "a.txt").write_text("Ada left.")
+    monkeypatch.chdir(tmp_path)
+    assert read_upload.main(tmp_path / "sent", Path("/dev/full"), None) == read_upload.DISK_FULL
+    program = tmp_path / "full"
+    program.write_text(f"#!/bin/sh\nexit {read_upload.DISK_FULL}\n")
+    program.chmod(0o700)
+    monkeypatch.setattr("nershift.server.uploads.sys.executable", str(program))
+    with pytest.raises(Refusal) as told:
+        Uploads(tmp_path / "files", Limits()).add(parts({"a.txt": b"Ada left."}), None)
+    assert (told.value.status, told.value.code) == (507, "disk")
+    assert list((tmp_path / "files").iterdir()) == []

@@ -68,7 +68,7 @@ def test_there_and_back(run: Path, server: Path) -> None:
     address = tagger.push_to_hub("me/news-ner", license="cc-by-4.0", language="en", about="For *tests*.")
     assert address == "hub/me/news-ner/1"
     lying = sorted(p.name for p in (server / "me/news-ner").iterdir())
-    assert lying == ["README.md", "metrics.json", "model.json", "model.safetensors"]
+    assert lying == ["README.md", "manifest.json", "metrics.json", "model.json", "model.safetensors"]
     (server / "me/news-ner" / "evil.bin").write_bytes(b"pickle")
     again = Tagger.from_pretrained("me/news-ner")
     assert again(TEXT) == tagger(TEXT)

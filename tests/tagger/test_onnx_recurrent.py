@@ -102,13 +102,16 @@ def test_texts_and_the_cache_of_word_forms(make_corpus: MakeCorpus, tmp_path: Pa
 
     for _ in range(2):
         assert all(same(mine, theirs, 1e-4) for mine, theirs in zip(made(texts), before, strict=True))
-        made.reader.limit = 3  # every batch now starts with an empty cache
+        made.reader.cache_bytes = 1  # every batch now starts with an empty cache
     assert same(made(texts[0]), made(texts)[0], 1e-9)
     assert made("") == []
     many = [Sentence.of([f"w{i}x{j}" for j in range(40)]) for i in range(60)]
-    made.reader.limit = 500
-    made.tag_sentences(many, batch_size=4)
-    assert len(made.reader.word_cache) <= 500 + 4 * 40 + 1
+    made.reader.cache_bytes = 2 << 20
+    largest = 0
+    for row in range(0, len(many), 4):
+        made.tag_sentences(many[row : row + 4])
+        largest = max(largest, made.reader.word_cache.bytes + made.reader._gates.nbytes)
+    assert 1 << 20 < largest < 5 << 20
     assert_same(made, tagger, many)
 
 

@@ -67,3 +67,16 @@ def test_look_up_is_as_wide_as_its_longest_word(width: int) -> None:
     word_cache = WordCache(Vocabulary(), Vocabulary("ab"), 10)
     word_cache.numbers(["abababab"])
     assert word_cache.look_up(np.array(word_cache.numbers(["a" * width])))[1].shape == (1, width)
+
+
+def test_its_size_is_that_of_what_it_holds() -> None:
+    """By its bytes, whether forms are many or long."""
+    import tracemalloc
+
+    for words in ([f"w{i:x}" for i in range(30_000)], ["x" * 10_000 + str(i) for i in range(300)], []):
+        tracemalloc.start()
+        made = WordCache(Vocabulary(), Vocabulary("abc"), 30)
+        made.numbers([word + "!" for word in words])  # made here, so that they count
+        taken = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        assert 0.7 * taken < made.bytes < 1.5 * taken

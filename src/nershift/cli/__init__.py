@@ -16,6 +16,7 @@ from nershift.cli import (
     dapt,
     data,
     export,
+    fit,
     labelling,
     methods,
     predict,
@@ -50,7 +51,7 @@ def _options(
     pass
 
 
-for module in (data, builtin, train, dapt, score, states, predict, methods, thresholds, labelling, serve, export):
+for module in (data, builtin, fit, train, dapt, score, states, predict, methods, thresholds, labelling, serve, export):
     module.register(app)
 
 
@@ -74,6 +75,16 @@ def spread(arguments: Sequence[str], names: Sequence[str] = ("--source", "--raw"
     return out
 
 
+def help_asked(arguments: list[str]) -> list[str]:
+    """``help train`` as ``train --help``, and ``help`` as ``--help``.
+
+    Example:
+        >>> help_asked(["help", "train"])
+        ['train', '--help']
+    """
+    return [*arguments[1:2], "--help"] if arguments[:1] == ["help"] else arguments
+
+
 def _harmless(argument: str) -> str:
     """The argument, if it may be shown as it is: what typer says of wrong usage repeats it."""
     if has_control(argument):
@@ -93,7 +104,7 @@ def main(commands: typer.Typer = app) -> None:
     for name in ("transformers", "datasets", "accelerate", "torch", "matplotlib"):
         logging.getLogger(name).setLevel(logging.ERROR)
     try:
-        commands(args=spread([_harmless(word) for word in sys.argv[1:]]))
+        commands(args=spread(help_asked([_harmless(word) for word in sys.argv[1:]])))
     except NershiftError as error:
         console.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(error.exit_code)

@@ -27,7 +27,7 @@ def page() -> str:
 
 def _command(name: str, command: Any) -> str:
     arguments = [p for p in command.params if p.param_type_name == "argument"]
-    options = [p for p in command.params if p.param_type_name == "option" and p.name != "help"]
+    options = [p for p in command.params if p.param_type_name == "option" and p.name != "help" and not p.hidden]
     usage = " ".join(["nershift", name, *(_placeholder(a) for a in arguments), *map(_required, options), "[OPTIONS]"])
     rows = [_row(f"`{_value_name(a)}`", a) for a in arguments] + [_row(_names(o), o) for o in options]
     table = "\n".join(["| argument or option | default | what it is |", "|---|---|---|", *rows])

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from nershift.cli import options as o
 from nershift.console import make_console
 from nershift.errors import CheckpointError, ConfigError
 
@@ -27,6 +28,7 @@ def export(
             "may change (default 0.02).",
         ),
     ] = None,
+    verify: o.Verify = True,
 ) -> None:
     """Write the tagger of a run without the rest of the run; with --onnx, one that needs no PyTorch.
 
@@ -41,7 +43,7 @@ def export(
             raise ConfigError("needs --onnx", place="--int8" if int8 else "--tolerance")
         if out.exists() and not (out.is_dir() and not any(out.iterdir())):
             raise CheckpointError("already exists", place=str(out), fix="choose another --out")
-        Tagger.load(model).save(out)
+        Tagger.load(model, verify=verify).save(out)
         console.print(f"{model} → {out}", markup=False)
         return
     from nershift.evaluation.predictions import read_predictions
@@ -49,7 +51,8 @@ def export(
 
     predictions = model / "predictions.jsonl"
     sentences = read_predictions(predictions)[0][:_SENTENCES] if predictions.is_file() else None
-    check = export_onnx(Tagger.load(model), out, int8=int8, tolerance=tolerance, sentences=sentences or None)
+    tagger = Tagger.load(model, verify=verify)
+    check = export_onnx(tagger, out, int8=int8, tolerance=tolerance, sentences=sentences or None)
     console.print(
         f"{model} → {out}: on {check.sentences} sentences, scores differ from PyTorch's by at most "
         f"{check.largest_difference:.1e}, and {check.tags_changed:.2%} of {check.tokens} tags",

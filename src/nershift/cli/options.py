@@ -60,6 +60,9 @@ Nested = Annotated[
     typer.Option("--nested", help="Entities may overlap; a corpus folder may also say so itself (corpus.yaml)."),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Delete what an earlier run left in --out.")]
+Verify = Annotated[
+    bool, typer.Option("--verify/--no-verify", help="Compare the model's files with its manifest before they are used.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Do not show progress.")]
 _TENTH = 0.1
 ENOUGH_FOR_DEV = 500  # sentences from which a tenth of a target's labels selects better than the last weights do
@@ -79,31 +82,34 @@ def settings(config: Path | None, pairs: Sequence[str] | None, same: Sequence[st
 
 
 def corpora(
-    names: Sequence[str] | None, hold_out: float = 0.0, labelled: bool = True, nested: bool = False
+    names: Sequence[str] | None, hold_out: float | None = 0.0, labelled: bool = True, nested: bool = False
 ) -> list[Corpus]:
     return [corpus(name, hold_out, labelled, nested) for listed in names or () for name in listed.split(",") if name]
 
 
 def sources(names: Sequence[str] | None, hold_out: float | None, nested: bool = False) -> list[Corpus]:
     """Corpora that others learn from: their dev splits tell when they are learned."""
-    return corpora(names, _TENTH if hold_out is None else hold_out, nested=nested)
+    return corpora(names, hold_out, nested=nested)
 
 
 def target(name: str, hold_out: float | None, nested: bool = False) -> Corpus:
     """The corpus to tag. Few labels are worth more in training than in a dev split."""
     read = corpus(name, nested=nested)
     many = len(read.splits.get("train", ())) >= ENOUGH_FOR_DEV
-    share = (_TENTH if many else 0.0) if hold_out is None else hold_out
+    share = (None if many else 0.0) if hold_out is None else hold_out
     return _held_out(read, share)
 
 
-def corpus(name: str, hold_out: float = 0.0, labelled: bool = True, nested: bool = False) -> Corpus:
+def corpus(name: str, hold_out: float | None = 0.0, labelled: bool = True, nested: bool = False) -> Corpus:
     from nershift.data.formats import read_corpus
 
     return _held_out(read_corpus(name, labelled=labelled, nested=nested or None), hold_out)
 
 
-def _held_out(read: Corpus, share: float) -> Corpus:
+def _held_out(read: Corpus, share: float | None) -> Corpus:
+    """The corpus with a dev split; None: a tenth of train, but nothing where that is a single sentence."""
+    if share is None:
+        share = _TENTH if len(read.splits.get("train", ())) > 1 else 0.0
     return read.hold_out(share) if share and "dev" not in read.splits and "train" in read.splits else read
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from nershift.cli import options as o
 from nershift.console import say, to_json
 from nershift.errors import ConfigError
 
@@ -53,6 +54,7 @@ def predict(
             "(auto: of this machine; local: a new one).",
         ),
     ] = None,
+    verify: o.Verify = True,
     schema: Annotated[
         bool,
         typer.Option("--schema", callback=_show_schema, is_eager=True, help="Show the JSON Schema of an entity."),
@@ -78,9 +80,9 @@ def predict(
             f"{len(model)} runs were given to vote", place="--model", expected="one run with --adapt or --ray"
         )
     if ray is not None:
-        _predict_on_ray(model[0], file, out, ray, min_confidence, adapt, why)
+        _predict_on_ray(model[0], file, out, ray, min_confidence, adapt, why, verify)
         return
-    tagger = Ensemble.load(model)
+    tagger = Ensemble.load(model, verify=verify)
     if out is not None:
         tagged = predict_corpus(tagger, file, out, min_confidence=min_confidence, adapt=adapt)
         entities = sum(len(s.spans) for s in tagged)
@@ -92,7 +94,7 @@ def predict(
 
 
 def _predict_on_ray(
-    model: Path, folder: str, out: Path | None, address: str, least: float, adapt: bool, why: bool
+    model: Path, folder: str, out: Path | None, address: str, least: float, adapt: bool, why: bool, verify: bool
 ) -> None:
     from nershift.tagger.ray_predict import predict_folder
 
@@ -102,7 +104,8 @@ def _predict_on_ray(
             place="--ray",
             expected="nershift predict --ray ADDRESS --model DIR FOLDER --out FOLDER",
         )
-    records, entities = predict_folder(model, Path(folder), out, address=address, min_confidence=least, adapt=adapt)
+    given: dict[str, Any] = {"address": address, "min_confidence": least, "adapt": adapt, "verify": verify}
+    records, entities = predict_folder(model, Path(folder), out, **given)
     say(f"{records} records, {entities} entities → {out}", err=True)
 
 

@@ -10,7 +10,6 @@ import typer
 
 from nershift.cli.options import Nested
 from nershift.console import make_console, say, to_json
-from nershift.data.spans import Sentence
 from nershift.errors import ConfigError
 
 
@@ -37,15 +36,20 @@ def evaluate(
     and more, as fractions of 1), f1_interval (low, high), token_scores, analysis (kinds, confusions …).
     """
     from nershift.data.formats import read_sentences
+    from nershift.evaluation.unknown_types import type_warnings
     from nershift.reports.model import RunReport
+    from nershift.tagger.ensemble import Ensemble
 
     read = partial(read_sentences, labelled=True, nested=nested or None)
     if gold and pred and not (model or data):
         title = f"{pred.name} against {gold.name}"
         pairs = read(gold), read(pred)
+        known, whose = {span.label for sentence in pairs[1] for span in sentence.spans}, pred.name
     elif model and data and not (gold or pred):
-        names = ", ".join(folder.resolve().name for folder in model)
-        title, pairs = f"{names} on {data.name}", _predicted(model, read(data))
+        tagger, right = Ensemble.load(model), read(data)
+        pairs, known = (right, tagger.tag_sentences(right)), set(tagger.types)
+        whose = ", ".join(folder.resolve().name for folder in model)
+        title = f"{whose} on {data.name}"
     else:
         given = [f"--{k}" for k, v in {"gold": gold, "pred": pred, "model": model, "data": data}.items() if v]
         raise ConfigError(
@@ -54,7 +58,8 @@ def evaluate(
             expected="--gold FILE --pred FILE, or --model DIR --data FILE",
             fix="give one of the two pairs",
         )
-    report = RunReport.of(title, *pairs, train=read(train) if train else ())
+    warnings = tuple(type_warnings(pairs[0], known, whose))
+    report = RunReport.of(title, *pairs, train=read(train) if train else (), warnings=warnings)
     if save:
         from nershift.evaluation.predictions import write_predictions
 
@@ -114,12 +119,6 @@ def register(app: typer.Typer) -> None:
     """Add the verbs of this module to the command line."""
     app.command("evaluate")(evaluate)
     app.command("compare")(compare)
-
-
-def _predicted(models: list[Path], gold: list[Sentence]) -> tuple[list[Sentence], list[Sentence]]:
-    from nershift.tagger.ensemble import Ensemble
-
-    return gold, Ensemble.load(models).tag_sentences(gold)
 
 
 def _names(a: Path, b: Path) -> tuple[str, str]:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from nershift.cli import options as o
 from nershift.cli.serve_demo import add_samples, demo_run
 from nershift.console import make_console
 from nershift.errors import ConfigError, MissingExtraError
 
+_SEEN = "--token can be seen by everybody on this machine (ps): use --token-file or NERSHIFT_TOKEN"
+
 
 def serve(
+    context: typer.Context,
     model: Annotated[
         Path | None,
         typer.Option("--model", help="The folder of a finished run, or one that `nershift pretrain` wrote."),
@@ -33,7 +38,15 @@ def serve(
         typer.Option(
             "--token",
             envvar="NERSHIFT_TOKEN",
-            help="Require this token. On addresses other than loopback, one is generated if none is given.",
+            hidden=True,  # everybody on the machine sees what stands on a command line
+        ),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file",
+            help="Require the token in this file, or in the variable NERSHIFT_TOKEN. "
+            "On addresses other than loopback, one is generated if none is given.",
         ),
     ] = None,
     queue: Annotated[int, typer.Option("--queue", min=1, help="Requests that may wait; further ones get 429.")] = 256,
@@ -49,6 +62,7 @@ def serve(
     threads: Annotated[
         int, typer.Option("--threads", min=0, help="Threads per batch; 0: one, or all for a transformer.")
     ] = 0,
+    verify: o.Verify = True,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not log requests.")] = False,
 ) -> None:
     """Serve a tagger over HTTP; the page at / colours entities and learns from corrections."""
@@ -66,21 +80,34 @@ def serve(
     if (model is None) != demo:
         found = "both are given" if demo else "neither is given"
         raise ConfigError(found, place="--model, --demo", expected="one of them", fix="try --demo, or --model RUN")
+    if getattr(context.get_parameter_source("token"), "name", "") == "COMMANDLINE":
+        make_console(stderr=True).print(_SEEN, style="yellow", markup=False)
+    os.environ.pop("NERSHIFT_TOKEN", None)  # the processes that read files and adapt need not know it
+    token = read_token(token_file) if token_file is not None else token
     if token is not None and len(token) < 8:
-        raise ConfigError("the token is too short", place="--token", expected="8 characters or more")
-    if token is None and not is_loopback(host):
-        token = new_token()
+        raise ConfigError("the token is too short", place="--token-file", expected="8 characters or more")
+    generated = new_token() if token is None and not is_loopback(host) else ""
     listening = listen(host, port)
     limits = Limits(queue=queue, seconds=seconds, body_bytes=body_bytes, tokens=tokens)
-    service = Service(model or demo_run(), store, limits, threads)
+    service = Service(model or demo_run(), store, limits, threads, verify)
     if demo:
         add_samples(service)
     shown = socket.gethostname() if host in ("0.0.0.0", "::") else host
     address = f"http://{f'[{shown}]' if ':' in shown else shown}:{listening.getsockname()[1]}/"
     make_console(stderr=True).print(
-        f"{address}{f'#token={token}' if token else ''}", style="bold", markup=False, soft_wrap=True
+        f"{address}{f'#token={generated}' if generated else ''}", style="bold", markup=False, soft_wrap=True
     )
-    run(service, Guard(token), listening, quiet)
+    run(service, Guard(token or generated or None), listening, quiet)
+
+
+def read_token(path: Path) -> str:
+    """The first line of a file."""
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        found = f"cannot be read ({getattr(error, 'strerror', None) or error})"
+        raise ConfigError(found, place=str(path), expected="a file with the token", fix="see --token-file") from None
+    return lines[0].strip()
 
 
 def register(app: typer.Typer) -> None:

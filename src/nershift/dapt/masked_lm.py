@@ -67,7 +67,9 @@ def _load(name: str) -> tuple[Any, bool]:
 
     try:
         with quiet_transformers():
-            model, info = AutoModelForMaskedLM.from_pretrained(find_encoder(name), output_loading_info=True)
+            model, info = AutoModelForMaskedLM.from_pretrained(
+                find_encoder(name), output_loading_info=True, use_safetensors=True, trust_remote_code=False
+            )
     except ValueError:
         raise ConfigError(
             f"transformers has no masked language model for the architecture of '{name}'",

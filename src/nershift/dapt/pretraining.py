@@ -19,7 +19,9 @@ from nershift.dapt.stage import MaskedSampler, MaskedStage, fingerprint
 from nershift.data.corpus import Corpus
 from nershift.data.raw import Joined, RawText
 from nershift.data.spans import Sentence
-from nershift.errors import SetupError
+from nershift.encoders.transformer import load_pretrained
+from nershift.errors import CheckpointError, NershiftError, SetupError
+from nershift.reports.run import read_metrics
 from nershift.run_folder import open_folder
 from nershift.storage import write_text
 from nershift.training.budget import Budget
@@ -62,10 +64,12 @@ def dapt(
         "raw": [_digest(rows)[:16] for rows in raw],
         "exclude": {c.name: c.digest()[:16] for c in corpora},
     }
-    with Processes(settings.device) as processes:
-        folder = open_folder(Path(out), identity, overwrite, processes)
+    with (
+        Processes(settings.device) as processes,
+        open_folder(Path(out), identity, overwrite, processes) as folder,
+    ):
         if (folder / "metrics.json").exists():
-            return dict(json.loads((folder / "metrics.json").read_text(encoding="utf-8")))
+            return _finished(folder)
         excluded = {fingerprint(s) for c in corpora for name in ("dev", "test") for s in c.splits.get(name, ())}
         removed = sum(fingerprint(s) in excluded for s in text) if excluded else 0
         if removed:
@@ -98,6 +102,15 @@ def dapt(
             shutil.rmtree(folder / "state", ignore_errors=True)
         processes.wait()
     return metrics
+
+
+def _finished(folder: Path) -> dict[str, Any]:
+    """The results of a run that is there already, if it is whole."""
+    try:
+        load_pretrained(str(folder.resolve()))
+        return read_metrics(folder)
+    except NershiftError as error:
+        raise CheckpointError.of_finished(error) from None
 
 
 def _stage(model: MaskedLM, text: Sequence[Sentence], settings: DaptConfig, excluded: set[int]) -> MaskedStage:

@@ -64,7 +64,7 @@ def builtin_corpus(domain: str, seed: int = 0) -> Corpus:
     """
     if domain not in FORMS:
         raise SetupError(
-            f"no built-in domain '{domain}'{nearest(domain, FORMS)}", expected=f"one of: {', '.join(FORMS)}"
+            f"no built-in domain '{domain}'{nearest(str(domain), FORMS)}", expected=f"one of: {', '.join(FORMS)}"
         )
     rng = random.Random(f"{domain}:{seed}")
     names = Names(rng, _world(seed))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
+from nershift.arguments import as_block
 from nershift.data.labels import LabelSpace, Scheme, map_labels
 from nershift.data.spans import Sentence
 from nershift.errors import DataError, SetupError
@@ -36,6 +37,8 @@ _LACKING = {
 class Corpus:
     """Splits by name (``train``, ``dev``, ``test``; any may be missing) plus unlabelled ``raw`` sentences.
 
+    ``declared`` are entity types that an annotator knows of, whether a label shows them or not.
+
     Example:
         >>> c = Corpus("toy", {"train": (Sentence.of(["Rome"], [(0, 1, "LOC")]),)})
         >>> c.types, len(c.train)
@@ -46,6 +49,7 @@ class Corpus:
     splits: Mapping[str, tuple[Sentence, ...]] = field(default_factory=dict)
     domain: str = ""
     language: str = ""
+    declared: tuple[str, ...] = ()
 
     def split(self, name: str) -> tuple[Sentence, ...]:
         if name not in self.splits:
@@ -70,7 +74,8 @@ class Corpus:
 
     @property
     def types(self) -> tuple[str, ...]:
-        return tuple(sorted({s.label for split in self.splits.values() for sent in split for s in sent.spans}))
+        shown = {s.label for split in self.splits.values() for sent in split for s in sent.spans}
+        return tuple(sorted({*shown, *self.declared}))
 
     @property
     def nested(self) -> bool:
@@ -89,15 +94,25 @@ class Corpus:
 
     def mapped(self, mapping: Mapping[str, str]) -> Corpus:
         """Rename types in every split (``O`` removes a type)."""
-        return self.with_splits(**{k: [map_labels(s, mapping) for s in v] for k, v in self.splits.items()})
+        mapping = as_block(mapping, "mapped", "a dict: old type → new type")
+        declared = tuple(sorted({mapping.get(t, t) for t in self.declared} - {"O"}))
+        mapped = {k: [map_labels(s, mapping) for s in v] for k, v in self.splits.items()}
+        return replace(self, declared=declared).with_splits(**mapped)
 
     def hold_out(self, share: float, seed: int = 13) -> Corpus:
         """Move a fixed, seeded share of ``train`` to ``dev``; an error if there is a dev split already."""
         if "dev" in self.splits:
             raise DataError(f"corpus '{self.name}' already has a dev split", fix="omit --hold-out")
+        if len(self.train) < 2:
+            raise DataError(
+                f"corpus '{self.name}' has {len(self.train)} labelled sentence{'' if self.train else 's'}: "
+                "there is none to hold out",
+                expected="two or more in train",
+                fix="label more, or train without a dev split: omit --hold-out and selection=held_out",
+            )
         order = list(range(len(self.train)))
         random.Random(seed).shuffle(order)
-        held = set(order[: max(1, round(share * len(order)))])
+        held = set(order[: min(len(order) - 1, max(1, round(share * len(order))))])
         return self.with_splits(
             train=[s for i, s in enumerate(self.train) if i not in held],
             dev=[s for i, s in enumerate(self.train) if i in held],

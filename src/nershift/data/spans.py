@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from nershift.arguments import found
 from nershift.errors import DataError
 
 
@@ -81,8 +82,15 @@ class Sentence:
         nested: bool = False,
     ) -> Sentence:
         """Build a sentence from any iterables, sorting the spans."""
-        ordered = tuple(sorted(s if isinstance(s, Span) else Span(*s) for s in spans))
-        return cls(tuple(tokens), ordered, text, tuple(offsets) if offsets is not None else None, place, nested)
+        if isinstance(tokens, str) or not isinstance(tokens, Iterable):
+            raise DataError(found(tokens), place=place or "tokens", expected="a list of tokens", fix="text.split()")
+        words, ranges = tuple(tokens), tuple(offsets) if offsets is not None else None
+        try:
+            ordered = tuple(sorted(s if isinstance(s, Span) else Span(*s) for s in spans))
+            return cls(words, ordered, text, ranges, place, nested)
+        except TypeError:
+            expected = "spans, each (start, end, label) with whole numbers"
+            raise DataError(found(spans), place=place or "spans", expected=expected) from None
 
     def __len__(self) -> int:
         return len(self.tokens)

@@ -136,8 +136,8 @@ class Encoder(nn.Module, ABC):
         """Start a new cache of word forms; features prepared before are void."""
 
     def forget_beyond(self, limit: int) -> None:
-        """:meth:`forget` once more than ``limit`` word forms are cached."""
-        if self.word_cache is not None and len(self.word_cache) > limit:
+        """:meth:`forget` once the cached word forms take more than ``limit`` bytes."""
+        if self.word_cache is not None and self.word_cache.bytes > limit:
             self.forget()
 
 

@@ -18,17 +18,20 @@ from nershift.encoders.attention import padding, positions_where_the_weights_are
 from nershift.encoders.base import ENCODERS, Cost, Encoder, register
 from nershift.encoders.words import CharCNN
 from nershift.errors import ConfigError, MissingExtraError
-from nershift.text.subword_vectors import find_encoder
+from nershift.text.subword_vectors import find_encoder, missing_folder
 from nershift.text.subwords import Frame, Pieces, pad_windows
 from nershift.text.word_cache import Vocabulary, WordCache
 
 # Architectures whose positions start after the padding id, which costs that many.
 _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer")
+_SAFE = {"use_safetensors": True, "trust_remote_code": False}  # neither a pickle nor code of a hub
 AND = "+"  # between the names of encoders that are read side by side
 
 
 def load_pretrained(name: str, folder: str | None = None) -> tuple[Any, Any]:
     """Model and tokenizer of a local folder or hub name; with ``folder``, of its files with random weights."""
+    if not folder and (missing := missing_folder(name)):
+        raise missing
     name = find_encoder(name)
     try:
         from transformers import AutoConfig, AutoModel, AutoTokenizer
@@ -39,7 +42,7 @@ def load_pretrained(name: str, folder: str | None = None) -> tuple[Any, Any]:
     def make_model(**options: Any) -> Any:
         if folder:
             return AutoModel.from_config(config, **options)
-        model, info = AutoModel.from_pretrained(name, config=config, output_loading_info=True, **options)
+        model, info = AutoModel.from_pretrained(name, config=config, output_loading_info=True, **_SAFE, **options)
         missing = sorted(key for key in info["missing_keys"] if "pooler" not in key)
         if missing:
             raise ValueError(f"its weights lack {', '.join(missing[:3])}{' …' if len(missing) > 3 else ''}")
@@ -47,18 +50,22 @@ def load_pretrained(name: str, folder: str | None = None) -> tuple[Any, Any]:
 
     try:
         with quiet_transformers():
-            config = AutoConfig.from_pretrained(folder or name)
+            config = AutoConfig.from_pretrained(folder or name, trust_remote_code=False)
             # Tokenizers that mark the space before a word must know that words arrive one at a time.
-            tokenizer = AutoTokenizer.from_pretrained(folder or name, use_fast=True, add_prefix_space=True)
+            tokenizer = AutoTokenizer.from_pretrained(
+                folder or name, use_fast=True, add_prefix_space=True, trust_remote_code=False
+            )
             try:
                 model = make_model(add_pooling_layer=False)
             except TypeError:  # not every architecture has a pooling layer to omit
                 model = make_model()
     except (OSError, ValueError, KeyError, SafetensorError) as error:
+        here = "" if Path(folder or name).is_dir() else ", which is no folder here"
         raise ConfigError(
-            f"cannot load an encoder from '{folder or name}': {(str(error) or repr(error)).splitlines()[0]}",
+            f"cannot load an encoder from '{folder or name}'{here}: {(str(error) or repr(error)).splitlines()[0]}",
             place="encoder.transformer.name",
             expected="a folder with config.json, model.safetensors and tokenizer files, or a hub name",
+            fix="check what is in the folder" if not here else "check the name, or give the path of a folder",
         ) from None
     if not tokenizer.is_fast:
         raise ConfigError(

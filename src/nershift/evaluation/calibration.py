@@ -116,6 +116,14 @@ def log_loss(confidences: Floats, share: Floats) -> float:
     return float(-(share * np.log(p) + (1 - share) * np.log1p(-p)).mean())
 
 
+def possible_temperature(value: Any) -> float:
+    """A temperature that was read from a file; scores are divided by it."""
+    temperature = float(value)
+    if not (math.isfinite(temperature) and temperature > 0):
+        raise ValueError(f"a temperature of {temperature}; it has to be a positive number")
+    return temperature
+
+
 def fit_temperature(confidences_at: Callable[[float], Floats], right: NDArray[np.bool_]) -> float:
     """The temperature with the lowest log loss.
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from nershift.config import build
 from nershift.data.labels import LabelMapping, LabelSpace
 from nershift.data.spans import Sentence, Span
+from nershift.evaluation.calibration import possible_temperature
 from nershift.registry import Registry
 
 HEADS = Registry["type[Head]"]("head", "nershift.heads", "nershift.heads", "nershift.methods", attribute="kind")
@@ -184,7 +185,7 @@ def head_from(description: Mapping[str, Any], size: int) -> Head:
     """The inverse of :meth:`Head.describe`; weights are loaded afterwards."""
     space = LabelSpace(tuple(description["types"]), description.get("scheme", "BIOES"))
     head = make_head(description["kind"], space, size, description.get("settings"))
-    head.temperature = float(description.get("temperature", 1.0))
+    head.temperature = possible_temperature(description.get("temperature", 1.0))
     head.restrict(description.get("predicted_types", head.types))
     return head
 

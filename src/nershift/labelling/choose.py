@@ -14,12 +14,12 @@ from nershift.data.spans import Sentence
 from nershift.errors import ConfigError, SetupError
 from nershift.labelling.uncertainty import mean_states, uncertainties
 from nershift.tagger.tagger import Tagger
+from nershift.text.word_cache import CACHE_BYTES
 
 DIVERSITY = 1.0  # default exponent of the distance
 CHUNK = 4096  # sentences of the pool in memory at once
 CANDIDATES = 20  # considered for each sentence to choose: those of highest uncertainty
 _FEWEST_CANDIDATES = 2000
-_WORD_FORMS = 200_000  # distinct ones that the encoder keeps between chunks
 
 
 @dataclass(frozen=True)
@@ -157,5 +157,5 @@ def _survey(
                 fresh.append((i, sentence))
         positions += [i for i, _ in fresh]
         parts.append(uncertainties(tagger.model, tagger.key, [s for _, s in fresh], batch_size))
-        tagger.model.encoder.forget_beyond(_WORD_FORMS)
+        tagger.model.encoder.forget_beyond(CACHE_BYTES)
     return positions, torch.cat(parts) if parts else torch.zeros(0), left_out

@@ -16,9 +16,10 @@ from nershift.data.spans import Sentence
 from nershift.errors import ConfigError, SetupError
 from nershift.evaluation.stats import SeedSummary, aggregate
 from nershift.labelling.power_law import FEWEST, Fit, Reach, fit
+from nershift.manifest import MANIFEST
 from nershift.methods import METHODS
 from nershift.methods.base import Method
-from nershift.run import pretrain, transfer
+from nershift.run import NO_MODEL, pretrain, transfer
 from nershift.run_folder import Run
 
 log = logging.getLogger(__name__)
@@ -171,9 +172,10 @@ class _Grid:
                 report=False,
             )
             if not self.keep_models:
+                (folder / NO_MODEL).touch()
                 shutil.rmtree(folder / "state", ignore_errors=True)
-                for path in folder.glob("*.safetensors"):
-                    path.unlink()
+                for path in (*folder.glob("*.safetensors"), folder / MANIFEST):
+                    path.unlink(missing_ok=True)
             yield run
 
     def _start(self, cls: type[Method], seed: int) -> Path | None:

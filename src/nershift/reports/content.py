@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -41,6 +42,9 @@ class ReportTable:
     share: int | None = None
     below: frozenset[int] = frozenset()
     minor: bool = False  # reference material: a rendering may fold it away
+
+
+_RUN = re.compile(r"\bRUN\b")
 
 
 def percent(value: float) -> str:
@@ -127,6 +131,13 @@ def code_pieces(text: str) -> Iterator[tuple[str, bool]]:
     for number, piece in enumerate(text.split("`")):
         if piece:
             yield piece, number % 2 == 1
+
+
+def run_is(report: RunReport) -> str:
+    """What ``RUN`` stands for, where a command of the verdict or of a warning names it."""
+    told = [report.verdict, *(warning.fix for warning in report.warnings)]
+    named = any(command and _RUN.search(piece) for text in told for piece, command in code_pieces(text))
+    return "In commands, `RUN` is the folder that this report is in." if named else ""
 
 
 def contents(report: RunReport) -> list[tuple[str, str]]:

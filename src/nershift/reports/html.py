@@ -19,6 +19,7 @@ from nershift.reports.content import (
     example_lines,
     headline,
     pieces,
+    run_is,
     tables,
 )
 from nershift.reports.model import RunReport
@@ -78,6 +79,7 @@ def render(report: RunReport) -> str:
         levels=LEVEL_NAMES,
         failed=by_level(report.warnings, "failed"),
         warnings=by_level(report.warnings, "warning", "hint"),
+        run_is=run_is(report),
         numbers=headline(report),
         contents=contents(report),
         tables=tables(report),

@@ -15,6 +15,7 @@ from nershift.reports.content import (
     example_lines,
     headline,
     pieces,
+    run_is,
     tables,
 )
 from nershift.reports.model import RunReport
@@ -81,7 +82,7 @@ def render(report: RunReport) -> str:
     title = f"# {escape(report.title)}" + (f" ({escape(report.method)})" if report.method else "")
     failed, others = by_level(report.warnings, "failed"), by_level(report.warnings, "warning", "hint")
     blocks = ["\n>\n".join(map(warned, failed)), title, commanded(report.verdict), "\n>\n".join(map(warned, others))]
-    blocks = [block for block in blocks if block]
+    blocks = [block for block in (*blocks, commanded(run_is(report))) if block]
     if numbers := headline(report):
         blocks.append(", ".join(f"{escape(name)} **{escape(value)}**" for name, value in numbers))
     blocks += [escape(line) for line in report.notes]

@@ -27,6 +27,7 @@ from nershift.evaluation.error_analysis import Analysis, analyse
 from nershift.evaluation.metrics import Predicted, Scores, score, sentence_counts, token_scores
 from nershift.evaluation.run_warnings import RunWarning
 from nershift.evaluation.stats import Estimate, SeedSummary, bootstrap_f1
+from nershift.parsing import parse_json
 from nershift.reports.states import StateMap
 from nershift.storage import write_text
 
@@ -165,7 +166,7 @@ class RunReport:
             CheckpointError: The file is missing, is not JSON, or is not a report of this version.
         """
         try:
-            row = json.loads(Path(path).read_text(encoding="utf-8"))
+            row = parse_json(Path(path).read_text(encoding="utf-8"))
             if row["version"] != VERSION:
                 raise _unusable(path, f"report version {row['version']}")
             return cls.from_dict(row)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from dataclasses import replace
@@ -16,8 +15,9 @@ from nershift.config import read_yaml
 from nershift.errors import CheckpointError
 from nershift.evaluation.predictions import read_predictions
 from nershift.evaluation.run_warnings import RunWarning
+from nershift.parsing import parse_json
 from nershift.reports import html, markdown, text
-from nershift.reports.model import RunReport
+from nershift.reports.model import ComparisonRow, RunReport
 from nershift.reports.states import states_of_run
 from nershift.reports.verdict import verdict
 from nershift.storage import write_text
@@ -26,13 +26,14 @@ from nershift.storage import write_text
 def report_of_run(folder: str | Path) -> RunReport:
     """Score ``predictions.jsonl`` and add what ``metrics.json``, ``log.jsonl`` and ``config.yaml`` say."""
     folder = Path(folder)
-    metrics = _metrics(folder)
+    metrics = read_metrics(folder)
     parts: dict[str, Any] = {
         "method": " · ".join(str(metrics[k]) for k in ("method", "preset") if metrics.get(k)),
         "warnings": tuple(map(RunWarning.from_dict, metrics.get("warnings", ()))),
         "notes": _notes(metrics),
         "calibration": metrics.get("calibration", {}),
         "log": tuple(read_log(folder / "log.jsonl")),
+        "comparisons": _tried(metrics),
         "config": read_yaml(folder / "config.yaml") if (folder / "config.yaml").exists() else {},
     }
     shared = states_of_run(folder)
@@ -68,12 +69,19 @@ def _placed(told: str, place: str) -> str:
     return re.sub(r"(?<= )RUN(?=[ `])", lambda _: place, told)
 
 
-def _metrics(folder: Path) -> dict[str, Any]:
+def _tried(metrics: dict[str, Any]) -> tuple[ComparisonRow, ...]:
+    """The recipes among which this tagger was chosen, as they were judged then."""
+    rows = [row for row in metrics.get("tried", ()) if row["f1"] is not None]
+    return tuple(ComparisonRow(r["recipe"], r["f1"], r["low"], r["high"], 1, r["fate"]) for r in rows)
+
+
+def read_metrics(folder: Path) -> dict[str, Any]:
+    """What ``metrics.json`` says; nothing if there is no such file."""
     path = folder / "metrics.json"
     if not path.exists():
         return {}
     try:
-        metrics = json.loads(path.read_text(encoding="utf-8"))
+        metrics = parse_json(path.read_text(encoding="utf-8"))
     except ValueError:
         metrics = None
     if not isinstance(metrics, dict):
@@ -115,7 +123,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     entries = []
     for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
         try:
-            entry = json.loads(line) if line.strip() else None
+            entry = parse_json(line.decode("utf-8")) if line.strip() else None
         except ValueError:
             raise CheckpointError("not JSON", place=f"{path}:{number}", fix="remove the broken line") from None
         if isinstance(entry, dict):

@@ -13,11 +13,11 @@ from typing import Any
 from uuid import uuid4
 
 from nershift.data.spans import Sentence
-from nershift.errors import DataError
+from nershift.errors import StorageError
 from nershift.evaluation.agreement import agreement
 from nershift.server import limits
-from nershift.server.record_log import Record, RecordLog, cannot_write
-from nershift.server.refusals import Refusal
+from nershift.server.record_log import Record, RecordLog
+from nershift.server.refusals import Refusal, cannot_write
 from nershift.server.version_folder import read_json
 from nershift.storage import clear_leftovers, write_text
 
@@ -86,7 +86,7 @@ class Annotations:
             made = uuid4().hex[:12]
             try:
                 write_text(self._folder / _ABOUT_FILE, json.dumps({"id": made}))
-            except DataError as error:
+            except StorageError as error:
                 raise cannot_write(error) from None
             self.id = made
 

@@ -20,18 +20,18 @@ from starlette.requests import Request
 from nershift import __version__
 from nershift.data.formats import writable
 from nershift.errors import NershiftError
-from nershift.server import schemas
+from nershift.server import invalid, schemas
 from nershift.server.annotation_routes import add_annotation
 from nershift.server.aside import route_class
 from nershift.server.downloads import export, zip_folder
 from nershift.server.gate import Gate
+from nershift.server.guesses import Guesses
 from nershift.server.labelled import labelled_sentences
 from nershift.server.refusals import Refusal
 from nershift.server.security import Guard
 from nershift.server.service import Service
 
 log = logging.getLogger(__name__)
-_EXPECTED = "see /docs for what is expected"
 STATIC = FilePath(__file__).parent / "static"
 _ZIP = "application/zip"
 _MEDIA = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -76,7 +76,9 @@ def make_app(service: Service, guard: Guard | None = None) -> FastAPI:
         swagger_ui_oauth2_redirect_url=None,
     )
     app.router.route_class = route_class(service.aside)
-    app.add_middleware(Gate, guard=guard or Guard(), bodies=service.bodies, metrics=service.metrics)
+    app.add_middleware(
+        Gate, guard=guard or Guard(), bodies=service.bodies, metrics=service.metrics, guesses=Guesses(service.limits)
+    )
     _add_errors(app)
     _add_page(app, service)
     _add_tagging(app, service)
@@ -116,7 +118,7 @@ def _add_versions(app: FastAPI, service: Service) -> None:
     async def models() -> schemas.ModelsAnswer:
         return schemas.ModelsAnswer(**service.store.describe())
 
-    @app.post("/models/current", responses=_refusals(404, 415, 422))
+    @app.post("/models/current", responses=_refusals(404, 415, 422, 507))
     async def choose(body: schemas.ChooseRequest) -> schemas.ModelsAnswer:
         """Let another version serve, an earlier one for example."""
         await run_in_threadpool(service.store.choose, body.name)
@@ -125,12 +127,12 @@ def _add_versions(app: FastAPI, service: Service) -> None:
     @app.get(
         "/models/{name}/folder",
         response_class=FileResponse,
-        responses={**_refusals(404, 422), 200: {"content": {_ZIP: {}}}},
+        responses={**_refusals(404, 422, 507), 200: {"content": {_ZIP: {}}}},
     )
-    async def folder(name: VersionPath) -> FileResponse:
-        """The tagger as a zip of its folder, for ``Tagger.load``."""
+    async def folder(name: VersionPath, labels: bool = False) -> FileResponse:
+        """The tagger as a zip of its folder, for ``Tagger.load``; with the sentences it has learned if asked."""
         version = service.store.find(name).name
-        path = await run_in_threadpool(zip_folder, service.store.path(version), version)
+        path = await run_in_threadpool(zip_folder, service.store.path(version), version, labels)
         remove = BackgroundTask(path.unlink, missing_ok=True)
         return FileResponse(path, media_type=_ZIP, filename=f"nershift-{version}.zip", background=remove)
 
@@ -157,7 +159,7 @@ def _add_adaptation(app: FastAPI, service: Service) -> None:
         return schemas.FormatsAnswer(formats=writable())
 
     files = ("text/plain", _ZIP, "application/octet-stream")
-    answers = {**_refusals(415, 422), 200: {"content": {media: {} for media in files}}}
+    answers = {**_refusals(415, 422, 507), 200: {"content": {media: {} for media in files}}}
 
     @app.post("/export", response_class=Response, responses=answers)
     async def export_labels(body: schemas.ExportRequest) -> Response:
@@ -209,17 +211,13 @@ def _add_errors(app: FastAPI) -> None:
         return Refusal.of(error).response()
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        """The first error and its place, without the input itself."""
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        message = f"{place}: {first['msg']}".encode("utf-8", "replace").decode()
-        return Refusal(422, "invalid", message, _EXPECTED).response()
+    async def misfit(_: Request, error: RequestValidationError) -> JSONResponse:
+        return invalid.refusal(list(error.errors())).response()
 
     @app.exception_handler(HTTPException)
     async def missing(_: Request, error: HTTPException) -> JSONResponse:
         if error.status_code == 400:  # FastAPI's answer to a body in an unknown encoding
-            return Refusal(422, "invalid", "the body is not JSON in UTF-8", _EXPECTED).response()
+            return Refusal(422, "invalid", "the body is not JSON in UTF-8", "send JSON in UTF-8").response()
         status, fix = error.status_code, "see /docs for what there is"
         response = Refusal(status, f"http_{status}", str(error.detail), fix).response()
         response.headers.update(error.headers or {})

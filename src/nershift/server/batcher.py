@@ -15,9 +15,10 @@ from typing import Any
 
 from nershift.data.spans import Sentence
 from nershift.errors import NershiftError
-from nershift.server.inference import Reading, Tagged
+from nershift.server.inference import Reading, Tagged, join
 from nershift.server.limits import Limits
 from nershift.server.refusals import Refusal, shutting_down, too_busy, too_slow
+from nershift.tagger.long_sentences import Parts
 
 log = logging.getLogger(__name__)
 TagBatch = Callable[[str, Sequence[Sentence]], list[Tagged]]  # version, sentences → the result of each
@@ -37,6 +38,7 @@ class Work:
     loop: asyncio.AbstractEventLoop
     done: asyncio.Future[Any]
     readings: list[Reading] | None = None
+    parts: Parts | None = None  # of their sentences: a long one is tagged in turns like others
     ahead: deque[Sentence] = field(default_factory=deque)
     tagged: list[Tagged] = field(default_factory=list)
 
@@ -44,7 +46,8 @@ class Work:
         """The next sentences, of ``most`` tokens together, or one that is longer."""
         if self.readings is None:
             self.readings = self.read()
-            self.ahead.extend(s for reading in self.readings for s in reading.sentences)
+            self.parts = Parts([s for reading in self.readings for s in reading.sentences])
+            self.ahead.extend(self.parts.sentences)
             self.tokens = sum(map(len, self.ahead))
         taken: list[Sentence] = []
         while self.ahead and (not taken or len(self.ahead[0]) <= most):
@@ -55,7 +58,8 @@ class Work:
 
     def result(self) -> Any:
         assert self.readings is not None
-        tagged = iter(self.tagged)
+        assert self.parts is not None
+        tagged = iter(join(self.parts, self.tagged))
         return self.finish(self.readings, [list(islice(tagged, len(r.sentences))) for r in self.readings])
 
 

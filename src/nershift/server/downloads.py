@@ -9,7 +9,8 @@ from pathlib import Path
 
 from nershift.data.formats import FORMATS, writable, write_sentences
 from nershift.data.spans import Sentence
-from nershift.server.refusals import Refusal
+from nershift.server.refusals import Refusal, cannot_write
+from nershift.server.version_folder import LABELS_FILE
 
 _TEXT = "text/plain; charset=utf-8"
 _ZIP = "application/zip"
@@ -19,6 +20,13 @@ def export(sentences: Sequence[Sentence], format: str) -> tuple[bytes, str, str]
     """Labelled sentences in a format: content, media type and file name; several files come as a zip."""
     if format not in writable():
         raise Refusal(422, "format", "this format cannot be written", f"choose one of: {', '.join(writable())}")
+    try:
+        return _export(sentences, format)
+    except OSError as error:
+        raise cannot_write(error) from None
+
+
+def _export(sentences: Sequence[Sentence], format: str) -> tuple[bytes, str, str]:
     suffixes = FORMATS[format].suffixes
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "out" / f"labels{suffixes[0] if suffixes else ''}"
@@ -37,11 +45,23 @@ def export(sentences: Sequence[Sentence], format: str) -> tuple[bytes, str, str]
         return packed.read_bytes(), _ZIP, f"labels-{format}.zip"
 
 
-def zip_folder(folder: Path, name: str) -> Path:
-    """A zip of a version's folder as a temporary file, which the caller removes."""
-    with tempfile.NamedTemporaryFile(prefix="nershift-", suffix=".zip", delete=False) as file:
-        target = Path(file.name)
-    zip_files(folder, sorted(p for p in folder.iterdir() if p.is_file()), target, inside=name)
+def zip_folder(folder: Path, name: str, labels: bool = False) -> Path:
+    """A zip of a version's folder as a temporary file, which the caller removes.
+
+    Args:
+        labels: with the sentences that the version has learned from, which are the annotators'.
+    """
+    files = sorted(p for p in folder.rglob("*") if p.is_file() and (labels or p != folder / LABELS_FILE))
+    try:
+        with tempfile.NamedTemporaryFile(prefix="nershift-", suffix=".zip", delete=False) as file:
+            target = Path(file.name)
+        try:
+            zip_files(folder, files, target, inside=name)
+        except BaseException:
+            target.unlink()
+            raise
+    except OSError as error:
+        raise cannot_write(error) from None
     return target
 
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from nershift.server.bodies import Bodies, Receive
+from nershift.server.guesses import Guesses
 from nershift.server.metrics import Metrics
 from nershift.server.refusals import Refusal, shutting_down
 from nershift.server.security import PAGE_POLICY, Guard
@@ -29,8 +30,8 @@ class Gate:
     The body is read here, whole and bounded, so that nothing behind the gate ever sees more of it.
     """
 
-    def __init__(self, app: App, *, guard: Guard, bodies: Bodies, metrics: Metrics) -> None:
-        self.app, self.guard, self.bodies, self.metrics = app, guard, bodies, metrics
+    def __init__(self, app: App, *, guard: Guard, bodies: Bodies, metrics: Metrics, guesses: Guesses) -> None:
+        self.app, self.guard, self.bodies, self.metrics, self.guesses = app, guard, bodies, metrics, guesses
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -47,7 +48,7 @@ class Gate:
             await send(message)
 
         try:
-            self.guard.check(scope["method"], scope["path"], scope["headers"])
+            await self._check(scope)
             async with self.bodies.read(dict(scope["headers"]), receive) as body:
                 left = body is None
                 if body is not None:
@@ -60,6 +61,18 @@ class Gate:
         finally:
             if not left:
                 self.metrics.answered(_route(scope), status, time.perf_counter() - began)
+
+    async def _check(self, scope: Scope) -> None:
+        """Raises a :class:`Refusal` before anything of the body is read; whoever guesses tokens is slowed down."""
+        guesser = (scope.get("client") or ("",))[0] if self.guard.has_token(scope["path"], scope["headers"]) else None
+        if guesser is not None:
+            await self.guesses.wait(guesser)
+        try:
+            self.guard.check(scope["method"], scope["path"], scope["headers"])
+        except Refusal as refusal:
+            if guesser is not None and refusal.code == "token":
+                self.guesses.wrong(guesser)
+            raise
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -12,10 +12,12 @@ import torch
 
 from nershift.data.spans import Sentence, Span
 from nershift.tagger.entities import Entity, split_texts
+from nershift.tagger.long_sentences import Parts
 from nershift.tagger.tagger import Tagger
+from nershift.text.word_cache import CACHE_BYTES
 
 _BATCH = 64  # sentences
-_KEPT_FORMS = 200_000  # distinct word forms kept between batches
+_SURE = 1.0 - 1e-12  # the greatest uncertainty that has a logarithm
 _ROWS = 1_000  # of a list, written at once
 
 
@@ -55,18 +57,34 @@ def tag(tagger: Tagger | None, sentences: Sequence[Sentence]) -> list[Tagged]:
 
     Without a tagger (a model that was only pretrained) there are no entities and the uncertainty is 1.
     """
-    out = [Tagged((), 0.0 if tagger and not len(s) else 1.0) for s in sentences]
     if tagger is None:
-        return out
+        return [Tagged((), 1.0)] * len(sentences)
     model, key = tagger.model, tagger.key
-    for part, batch in model.batches(key, sentences, _BATCH):
+    whole = Parts(sentences)
+    results = [Tagged((), 0.0)] * len(whole.sentences)
+    for part, batch in model.batches(key, whole.sentences, _BATCH):
         states = model.states(batch)
         spans = model.spans(batch, confidence=True, states=states)
         losses = model.head(key).surprise(states, batch.mask, spans).tolist()
         for i, row, loss in zip(part, spans, losses, strict=True):
-            out[i] = Tagged(row, 1.0 - math.exp(-max(loss, 0.0) / len(sentences[i])))
-    model.encoder.forget_beyond(_KEPT_FORMS)
-    return out
+            results[i] = Tagged(row, 1.0 - math.exp(-max(loss, 0.0) / len(whole.sentences[i])))
+        model.encoder.forget_beyond(CACHE_BYTES)
+    return join(whole, results)
+
+
+def join(whole: Parts, tagged: Sequence[Tagged]) -> list[Tagged]:
+    """The results of sentences from those of their parts; the uncertainty is the mean over the tokens of all parts."""
+    spans = whole.join([part.spans for part in tagged])
+    sizes = whole.group(map(len, whole.sentences))
+    return [
+        parts[0] if len(parts) == 1 else Tagged(row, _mean([part.uncertainty for part in parts], lengths))
+        for parts, row, lengths in zip(whole.group(tagged), spans, sizes, strict=True)
+    ]
+
+
+def _mean(uncertainties: Sequence[float], lengths: Sequence[int]) -> float:
+    logs = sum(n * math.log1p(-min(u, _SURE)) for u, n in zip(uncertainties, lengths, strict=True))
+    return -math.expm1(logs / sum(lengths))
 
 
 def answer(reading: Reading, tagged: Sequence[Tagged], min_confidence: float) -> dict[str, Any]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -19,9 +21,10 @@ from typing import Any
 
 from nershift.data.formats import jsonl
 from nershift.data.spans import Sentence
-from nershift.errors import NershiftError
+from nershift.errors import NershiftError, StorageError
+from nershift.server.deadline import Deadline
 from nershift.server.limits import Limits
-from nershift.server.refusals import Refusal, shutting_down
+from nershift.server.refusals import Refusal, cannot_write, shutting_down
 from nershift.server.version_folder import FIRST, Version
 from nershift.server.versions import Store
 
@@ -146,9 +149,13 @@ class Jobs:
             self._thread.join(timeout=10)
 
     def _stop_process(self) -> None:
+        """End the process and those it has started, which would else keep its output open."""
         if self._process is not None:
             with suppress(OSError):
-                self._process.kill()
+                if hasattr(os, "killpg"):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+                else:
+                    self._process.kill()
 
     def _end(self, job: Job, state: str, message: str) -> None:
         job.state, job.message, job.ended = state, message, time.monotonic()
@@ -164,23 +171,46 @@ class Jobs:
             process = self._launch(job, plan, scratch)
             if process is None:
                 return
-            with process:
-                for line in process.stdout or ():
-                    self._hear(job, plan, json.loads(line))
-            if process.returncode or job.version is None:
+            stopped = self._listen(process, job, plan)
+            if stopped:
+                log.error("adaptation %s was stopped: %s", job.name, stopped)
+                failure = f"the adaptation was stopped: {stopped}"
+            elif process.returncode or job.version is None:
                 failure = _why(job, process.returncode, scratch)
         except (OSError, ValueError, NershiftError) as error:
             log.exception("adaptation %s failed", job.name)
-            failure = str(error)
+            failure = cannot_write(error).message if isinstance(error, (OSError, StorageError)) else str(error)
         finally:
             with self._lock:
-                self._stop_process()
                 self._process = None
             for left in (scratch, self.store.folder / f".{plan.name}.tmp"):
                 shutil.rmtree(left, ignore_errors=True)
             with self._lock:
                 if job.state not in _FINAL:
-                    self._end(job, "failed" if failure else "done", failure or f"{job.version} serves")
+                    kept = f"; {job.version} serves, without F1" if failure and job.version else ""
+                    self._end(job, "failed" if failure else "done", failure + kept or f"{job.version} serves")
+
+    def _listen(self, process: subprocess.Popen[str], job: Job, plan: Plan) -> str:
+        """Handle what the process says until it ends; why it was stopped, if it took too long for anything."""
+        late: list[str] = []
+
+        def stop(why: str) -> None:
+            late.append(why)
+            with self._lock:
+                self._stop_process()
+
+        deadline = Deadline(self.limits.silent_seconds, self.limits.adapt_seconds, stop)
+        with process:
+            try:
+                for line in process.stdout or ():
+                    deadline.heard()
+                    self._hear(job, plan, json.loads(line))
+            except BaseException:
+                stop("")
+                raise
+            finally:
+                deadline.stop()
+        return "".join(late)
 
     def _launch(self, job: Job, plan: Plan, scratch: Path) -> subprocess.Popen[str] | None:
         """The process; None if the job was cancelled first."""
@@ -192,6 +222,7 @@ class Jobs:
             "out": str(self.store.new_folder(plan.name)),
             "seconds": self.limits.train_seconds,
             "cross_validate": plan.cross_validate,
+            "verify": self.store.verify,
         }
         (scratch / "job.json").write_text(json.dumps(settings), encoding="utf-8")
         with self._lock, open(scratch / "errors.txt", "wb") as errors:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ from typing import Any
 import torch
 
 from nershift.config import TrainConfig
+from nershift.data.folds import folds
 from nershift.data.labels import LabelMapping, LabelSpace
 from nershift.data.spans import Sentence
 from nershift.evaluation.metrics import score
@@ -42,14 +42,14 @@ def learn(base: Path, sentences: Sequence[Sentence], scratch: Path, seconds: flo
     """A tagger for the types of ``base`` and of ``sentences``, from the weights of ``base``.
 
     Args:
-        base: folder of a tagger or of a pretrained model; it is only read.
+        base: folder of a tagger or of a pretrained model; it is only read. Its files are not checked again.
         sentences: labelled with all their entities.
         scratch: a folder for training's temporary files.
         seconds: about how long training may take.
         tell: called with the progress.
     """
     scratch.mkdir(parents=True, exist_ok=True)
-    model, meta = load_model(base)
+    model, meta = load_model(base, verify=False)
     model = prepare(model, sentences)
     torch.set_num_threads(threads_for(model))
     config = _settings(model, sentences, seconds)
@@ -151,18 +151,3 @@ def cross_validate(
         return None
     mean, sd = statistics.mean(scores), statistics.stdev(scores)
     return {"mean": round(mean, 4), "sd": round(sd, 4), "folds": len(scores)}
-
-
-def folds(sentences: Sequence[Sentence], number: int) -> list[set[int]]:
-    """Indices in ``number`` parts of like size (fewer where there are fewer sentences), sorted by types and dealt.
-
-    Example:
-        >>> s = [Sentence.of(["a"], [(0, 1, "A")]), Sentence.of(["b"])] * 4
-        >>> [len(part) for part in folds(s, 4)]
-        [2, 2, 2, 2]
-    """
-    order = list(range(len(sentences)))
-    random.Random(SEED).shuffle(order)
-    order.sort(key=lambda i: sorted({span.label for span in sentences[i].spans}))
-    number = min(number, len(order))
-    return [set(order[k::number]) for k in range(number)]

@@ -39,6 +39,11 @@ class Limits:
     idle_seconds: float = 30.0  # between two requests
     write_seconds: float = 60.0  # for a client to take an answer
 
+    # Its token.
+    guesses: int = 8  # of an address that has sent wrong ones, which wait to be looked at → 429
+    guess_seconds: float = 2.0  # that each of them waits at most
+    guess_forgotten: float = 60.0  # seconds without a wrong one
+
     # A body.
     body_bytes: int = 2_000_000  # → 413
     body_seconds: float = 20.0  # until it is there → 408
@@ -64,3 +69,5 @@ class Limits:
     loaded: int = 3  # versions in memory
     jobs: int = 50  # remembered
     train_seconds: float = 40.0  # of one adaptation, cross-validation apart
+    silent_seconds: float = 180.0  # that its process may say nothing; then it is ended
+    adapt_seconds: float = 1_200.0  # of one adaptation with everything; then it is ended

@@ -6,6 +6,7 @@ hostile one does to a reader, or to the libraries below it, does not reach the s
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -20,6 +21,7 @@ from nershift.errors import DataError, NershiftError
 from nershift.server import limits
 
 _MOST_MEMBERS = 1_000  # of a zip
+DISK_FULL = 28  # what the process then ends with
 
 
 def main(folder: Path, out: Path, format: str | None) -> int:
@@ -30,7 +32,14 @@ def main(folder: Path, out: Path, format: str | None) -> int:
     except NershiftError as error:
         said = {"place": error.place, "found": error.found, "expected": error.expected, "fix": error.fix}
         result = {"error": {**said, "place": str(error.place or "").removeprefix("./")}}
-    out.write_text(json.dumps(result), encoding="utf-8")
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            return DISK_FULL
+        raise
+    try:
+        out.write_text(json.dumps(result), encoding="utf-8")
+    except OSError:
+        return DISK_FULL
     return 0
 
 
@@ -69,7 +78,11 @@ def _unzip(path: Path) -> None:
                 found = f"more than {_MOST_MEMBERS} files or {most // 1_000_000} MB come out of this zip"
                 raise DataError(found, place=str(path), fix="send fewer files at once")
             packed.extractall("unpacked")
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, ValueError) as error:
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise
+        raise DataError(f"the zip cannot be unpacked ({error})", place=str(path), fix="pack it again") from None
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
         raise DataError(f"the zip cannot be unpacked ({error})", place=str(path), fix="pack it again") from None
     os.chdir("unpacked")
 

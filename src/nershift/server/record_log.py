@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nershift.errors import CheckpointError, DataError
-from nershift.server.refusals import Refusal
+from nershift.errors import CheckpointError, StorageError
+from nershift.server.refusals import cannot_write
 from nershift.storage import write_bytes
 
 _SLACK = 4_000_000  # bytes of replaced records that a file may hold before it is written anew
@@ -90,7 +90,7 @@ class RecordLog:
             if not self._written or self._written + len(lines) > 2 * self.size + _SLACK:
                 self._write_anew()
             self._append(lines)
-        except (OSError, DataError) as error:
+        except (OSError, StorageError) as error:
             raise cannot_write(error) from None
         for key, entry in news.items():
             self._keep(key, entry)
@@ -132,13 +132,6 @@ class RecordLog:
                 raise _damaged(place) from None
         if self._written < len(data):
             os.truncate(self._path, self._written)
-
-
-def cannot_write(error: OSError | DataError) -> Refusal:
-    """What is said where the disk takes no more."""
-    found = error.found if isinstance(error, DataError) else f"cannot be written ({error.strerror or error})"
-    fix = "make room on the server's disk; labels stay in the browser until the server has them"
-    return Refusal(507, "disk", f"a file of the server {found}", fix)
 
 
 def _json(value: Record) -> bytes:

@@ -58,12 +58,19 @@ class TagTokens(TokenLists):
 
 
 def _which(value: Any) -> str:
-    """A request is read as what it says it is, so that its errors are told in those terms."""
-    return "tokens" if isinstance(value, TokenLists) or (isinstance(value, dict) and "tokens" in value) else "texts"
+    """A request is read as what it says it is, so that its errors are told in those terms.
+
+    What it is stands in brackets: it is no field, and is left out of the place of an error.
+    """
+    return "(tokens)" if isinstance(value, TokenLists) or (isinstance(value, dict) and "tokens" in value) else "(texts)"
 
 
-TagRequest = Annotated[Annotated[TagTexts, Tag("texts")] | Annotated[TagTokens, Tag("tokens")], Discriminator(_which)]
-SuggestRequest = Annotated[Annotated[Texts, Tag("texts")] | Annotated[TokenLists, Tag("tokens")], Discriminator(_which)]
+TagRequest = Annotated[
+    Annotated[TagTexts, Tag("(texts)")] | Annotated[TagTokens, Tag("(tokens)")], Discriminator(_which)
+]
+SuggestRequest = Annotated[
+    Annotated[Texts, Tag("(texts)")] | Annotated[TokenLists, Tag("(tokens)")], Discriminator(_which)
+]
 
 
 _LONGEST = limits.MOST_TOKENS * (limits.MOST_LETTERS + 1)  # text of tokens, in characters
@@ -128,11 +135,11 @@ class LabelledText(_Request):
 
 
 def _labelled(value: Any) -> str:
-    return "text" if isinstance(value, LabelledText) or (isinstance(value, dict) and "text" in value) else "tokens"
+    return "(text)" if isinstance(value, LabelledText) or (isinstance(value, dict) and "text" in value) else "(tokens)"
 
 
 LabelledSentence = Annotated[
-    Annotated[LabelledTokens, Tag("tokens")] | Annotated[LabelledText, Tag("text")], Discriminator(_labelled)
+    Annotated[LabelledTokens, Tag("(tokens)")] | Annotated[LabelledText, Tag("(text)")], Discriminator(_labelled)
 ]
 
 
@@ -248,6 +255,7 @@ class ErrorBody(BaseModel):
     code: str
     message: str
     fix: str
+    field: str | None = None  # of the body, where one does not fit
 
 
 class ErrorAnswer(BaseModel):

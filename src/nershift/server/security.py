@@ -71,6 +71,11 @@ class Guard:
                 415, "media_type", "the body is not announced as JSON", "send 'Content-Type: application/json'"
             )
 
+    def has_token(self, path: str, headers: Sequence[tuple[bytes, bytes]]) -> bool:
+        """Does a request bring a token that has to be compared?"""
+        asked = self.token is not None and not _is_open(path)
+        return asked and any(name == b"authorization" for name, _ in headers)
+
     def _check_sender(self, path: str, said: Mapping[bytes, str]) -> None:
         if self.token is None:
             host = _host_name(said.get(b"host", ""))
@@ -78,14 +83,18 @@ class Guard:
                 message = "this server answers on this machine only"
                 raise Refusal(403, "host", message, "use http://127.0.0.1 and its port")
             return
-        if path in OPEN or path.startswith("/static/"):
+        if _is_open(path):
             return
         scheme, _, token = said.get(b"authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not secrets.compare_digest(
             token.strip().encode("latin-1"), self.token.encode()
         ):
-            fix = "send 'Authorization: Bearer TOKEN' with the token that the server printed"
+            fix = "send 'Authorization: Bearer TOKEN' with the token that the server was given, or printed"
             raise Refusal(401, "token", "a token is needed", fix)
+
+
+def _is_open(path: str) -> bool:
+    return path in OPEN or path.startswith("/static/")
 
 
 def _check_origin(said: Mapping[bytes, str]) -> None:

@@ -30,12 +30,20 @@ class Service:
         model: the folder of a run, or of a pre-training.
         store: folder of the versions; by default beside the model: ``runs/clinic`` → ``runs/clinic.versions``.
         threads: per tagging batch; 0 means one for recurrent taggers, which gain nothing from more.
+        verify: compare the hashes of the files of models with their manifests.
     """
 
-    def __init__(self, model: Path, store: Path | None = None, limits: Limits | None = None, threads: int = 0) -> None:
+    def __init__(
+        self,
+        model: Path,
+        store: Path | None = None,
+        limits: Limits | None = None,
+        threads: int = 0,
+        verify: bool = True,
+    ) -> None:
         self.limits = limits or Limits()
         model = model.resolve()
-        self.store = Store(store or model.with_name(model.name + ".versions"), model, self.limits.loaded)
+        self.store = Store(store or model.with_name(model.name + ".versions"), model, self.limits.loaded, verify)
         tagger = self.store.tagger(self.store.current)
         torch.set_num_threads(threads or (threads_for(tagger.model) if tagger else 1))
         self.metrics = Metrics()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import errno
 import json
 import os
 import subprocess
@@ -17,12 +18,12 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from nershift.errors import CheckpointError, DataError
+from nershift.errors import CheckpointError, DataError, StorageError
 from nershift.server import limits
 from nershift.server.annotations import key_of
 from nershift.server.limits import Limits
-from nershift.server.record_log import cannot_write
-from nershift.server.refusals import Refusal
+from nershift.server.read_upload import DISK_FULL
+from nershift.server.refusals import Refusal, cannot_write
 from nershift.storage import clear_leftovers, write_text
 
 
@@ -90,7 +91,7 @@ class Uploads:
         with self._changing:
             try:
                 write_text(path, json.dumps(about, ensure_ascii=False, separators=(",", ":")))
-            except DataError as error:
+            except StorageError as error:
                 raise cannot_write(error) from None
             made = _described(about, path)
             self._files[made.id] = made
@@ -130,8 +131,11 @@ class Uploads:
         ) as process:
             self._process = process
             try:
-                if process.wait(bounds.read_seconds) == 0 and out.exists():
+                code = process.wait(bounds.read_seconds)
+                if code == 0 and out.exists():
                     return
+                if code == DISK_FULL:
+                    raise cannot_write(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
             except subprocess.TimeoutExpired:
                 found = f"this file could not be read within {bounds.read_seconds:g} s"
             finally:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from nershift.errors import CheckpointError
+from nershift.manifest import sha256
 from nershift.model_store import load_model
 from nershift.tagger.tagger import TARGET, Tagger
 
 FIRST = "v1"
 INFO_FILE, LABELS_FILE, F1_FILE = "version.json", "labels.jsonl", "f1.json"
 _NAME = re.compile(r"v[1-9][0-9]{0,5}")
-_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -53,9 +51,9 @@ def find_versions(folder: Path) -> Iterator[Version]:
         yield version
 
 
-def open_tagger(folder: Path) -> Tagger | None:
+def open_tagger(folder: Path, verify: bool = True) -> Tagger | None:
     """The tagger in a folder; None for a model that was pretrained on several label spaces and has no target yet."""
-    model, meta = load_model(folder)
+    model, meta = load_model(folder, verify)
     keys = [key for key, _ in model.named_heads()]
     if TARGET in keys:
         return Tagger(model, meta)
@@ -73,43 +71,13 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def digest(model: Path) -> str:
     """A hash of a model's description and weights."""
-    hashed = hashlib.sha256()
-    for name in ("model.json", "model.safetensors"):
-        try:
-            with open(model / name, "rb") as file:
-                while chunk := file.read(_CHUNK):
-                    hashed.update(chunk)
-        except OSError:
+    files = [model / name for name in ("model.json", "model.safetensors")]
+    for path in files:
+        if not path.is_file():
             raise CheckpointError(
-                f"has no {name}",
+                f"has no {path.name}",
                 place=str(model),
                 expected="the folder of a finished run or of a pre-training",
                 fix="nershift transfer … --out DIR, then nershift serve --model DIR",
-            ) from None
-    return hashed.hexdigest()
-
-
-class FolderLock:
-    """One server per folder: a second one is refused. The system releases the lock when a process dies."""
-
-    def __init__(self, folder: Path) -> None:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
-        except OSError as error:
-            found, fix = f"cannot be written ({error.strerror})", "name another folder with --store"
-            raise CheckpointError(found, place=str(folder), fix=fix) from None
-        try:
-            import fcntl
-        except ImportError:  # not on this system: the operator has to avoid a second server
-            return
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._file)
-            fix = "stop it, or name another with --store"
-            raise CheckpointError("another server uses this folder", place=str(folder), fix=fix) from None
-
-    def release(self) -> None:
-        with suppress(OSError):
-            os.close(self._file)
+            )
+    return sha256(*files)

@@ -14,6 +14,7 @@ from nershift.data.formats import jsonl
 from nershift.data.problems import Problems
 from nershift.data.spans import Sentence
 from nershift.errors import CheckpointError
+from nershift.folder_lock import FolderLock
 from nershift.model_store import load_model, save_model
 from nershift.server.refusals import Refusal
 from nershift.server.version_folder import (
@@ -21,14 +22,13 @@ from nershift.server.version_folder import (
     FIRST,
     INFO_FILE,
     LABELS_FILE,
-    FolderLock,
     Version,
     digest,
     find_versions,
     open_tagger,
     read_json,
 )
-from nershift.storage import clear_leftovers, write_text
+from nershift.storage import clear_leftovers, sync_folder, write_text
 from nershift.tagger.tagger import Tagger
 
 
@@ -40,12 +40,12 @@ class Store:
     Names that requests bring are looked up here and never become part of a path themselves.
     """
 
-    def __init__(self, folder: Path, model: Path, most_loaded: int = 3) -> None:
-        self.folder, self._most_loaded = folder, most_loaded
+    def __init__(self, folder: Path, model: Path, most_loaded: int = 3, verify: bool = True) -> None:
+        self.folder, self._most_loaded, self.verify = folder, most_loaded, verify
         self._changing = threading.Lock()
         self._taggers: OrderedDict[str, Tagger | None] = OrderedDict()
         origin = digest(model)
-        self._held = FolderLock(folder)
+        self._held = FolderLock(folder, "another server", "stop it, or name another with --store")
         try:
             self._open(model, origin)
         except BaseException:
@@ -70,7 +70,7 @@ class Store:
         self.current = named if named in self._versions else FIRST
 
     def _begin(self, model: Path, origin: str) -> None:
-        loaded, meta = load_model(model)
+        loaded, meta = load_model(model, self.verify)
         folder = self.new_folder(FIRST)
         save_model(folder, loaded, meta)
         tagger = open_tagger(folder)
@@ -114,7 +114,7 @@ class Store:
             if name in self._taggers:
                 self._taggers.move_to_end(name)
                 return self._taggers[name]
-        tagger = open_tagger(self.path(name))
+        tagger = open_tagger(self.path(name), self.verify)
         with self._changing:
             self._taggers[name] = tagger
             while len(self._taggers) > max(self._most_loaded, 2):
@@ -147,6 +147,7 @@ class Store:
             jsonl.write(folder / LABELS_FILE, labels)
         write_text(folder / INFO_FILE, json.dumps(asdict(version), ensure_ascii=False))
         folder.rename(self.folder / version.name)
+        sync_folder(self.folder)
         self._versions[version.name] = version
 
     def add_score(self, name: str, f1: Mapping[str, Any]) -> None:

@@ -16,7 +16,8 @@ from typing import Any
 
 from nershift.data.formats import jsonl
 from nershift.data.problems import Problems
-from nershift.errors import NershiftError
+from nershift.errors import NershiftError, StorageError
+from nershift.manifest import check_files
 
 
 def main(job_file: Path) -> int:
@@ -37,6 +38,9 @@ def main(job_file: Path) -> int:
     except NershiftError as error:
         say(failed=str(error))
         return 1
+    except OSError as error:  # a full disk, for one, which a library met
+        say(failed=str(StorageError.of(error, job["out"])))
+        return 1
     return 0
 
 
@@ -44,6 +48,8 @@ def _adapt(job: dict[str, Any], say: Callable[..., None]) -> None:
     from nershift.server.learning import cross_validate, learn
 
     base, scratch, seconds = Path(job["base"]), Path(job["scratch"]), float(job["seconds"])
+    if job["verify"]:
+        check_files(base)  # once, for all the times that it is loaded
     sentences = jsonl.read(Path(job["labels"]), Problems())
     tagger = learn(base, sentences, scratch / "all", seconds, lambda p, m: say("training", p, m))
     tagger.save(Path(job["out"]))

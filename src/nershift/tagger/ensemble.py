@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
 from nershift.data.spans import Sentence, Span
-from nershift.errors import ConfigError
+from nershift.errors import CheckpointError, ConfigError
 from nershift.tagger.entities import ReadsTexts
 from nershift.tagger.tagger import Tagger
+
+VOTERS_FILE = "voters.json"  # in the folder of a run that votes with others
 
 
 def vote(answers: Sequence[Sequence[Sentence]]) -> list[Sentence]:
@@ -32,6 +35,20 @@ def vote(answers: Sequence[Sequence[Sentence]]) -> list[Sentence]:
         kept = sorted(span for span, votes in scores.items() if 2 * len(votes) > len(same))
         voted.append(same[0].with_spans(Span(*span, sum(scores[span]) / len(same)) for span in kept))
     return voted
+
+
+def voters_of(folder: Path) -> list[Path]:
+    """The folders of the taggers that a folder stands for: itself, and those below it that vote with it."""
+    path = folder / VOTERS_FILE
+    if not path.exists():
+        return [folder]
+    try:
+        names = json.loads(path.read_text(encoding="utf-8"))["voters"]
+        return [folder / str(name) for name in names]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise CheckpointError(
+            "does not say which taggers vote", place=str(path), expected='{"voters": [".", "voters/2"]}'
+        ) from None
 
 
 class Ensemble(ReadsTexts):
@@ -60,8 +77,9 @@ class Ensemble(ReadsTexts):
         return self.taggers[0].types
 
     @classmethod
-    def load(cls, folders: Sequence[str | Path], device: str = "cpu") -> Ensemble:
-        return cls([Tagger.load(folder, device) for folder in folders])
+    def load(cls, folders: Sequence[str | Path], device: str = "cpu", verify: bool = True) -> Ensemble:
+        """Load the taggers of these folders; a folder that names further voters stands for all of them."""
+        return cls([Tagger.load(folder, device, verify) for given in folders for folder in voters_of(Path(given))])
 
     def tag_sentences(self, sentences: Sequence[Sentence], batch_size: int = 128) -> list[Sentence]:
         """The same sentences with the spans that were voted for."""

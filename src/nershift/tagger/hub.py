@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nershift.errors import CheckpointError, MissingExtraError, SetupError
+from nershift.manifest import manifested
 from nershift.storage import write_text
 from nershift.tagger.card import model_card, read_metrics
 
@@ -63,7 +64,10 @@ def push(
 
 def write_folder(tagger: Tagger, folder: Path, repo_id: str, license: str, language: str = "", about: str = "") -> None:
     """What :func:`push` uploads: the tagger, its scores and a card as ``README.md``."""
-    tagger.save(folder)
+    with manifested(folder):
+        tagger.save(folder)
+        for path in [p for p in folder.rglob("*") if p.is_file() and not any(p.match(kind) for kind in FILES)]:
+            path.unlink()  # what is not sent is none of the files that are looked for
     metrics = read_metrics(tagger.folder)
     if metrics is not None:
         metrics["data"] = {k: v for k, v in metrics.get("data", {}).items() if k != "start"}  # a local path

@@ -31,6 +31,7 @@ def predict_folder(
     workers: int | None = None,
     min_confidence: float = 0.0,
     adapt: bool = False,
+    verify: bool = True,
 ) -> tuple[int, int]:
     """Add an ``entities`` field to every record of a folder's files, written to files of the same names.
 
@@ -40,6 +41,7 @@ def predict_folder(
     Args:
         address: of a Ray cluster; ``local`` starts a temporary one.
         workers: processes that tag at once; by default one per GPU, or per CPU where the cluster has no GPU.
+        verify: compare the hashes of the model's files with its manifest first, here and in every worker.
 
     Returns:
         Numbers of records and entities.
@@ -47,7 +49,7 @@ def predict_folder(
     files, kind = _files(folder)
     if out.resolve() == folder.resolve():
         raise DataError("would be overwritten", place=str(folder), fix="give another folder to --out")
-    Tagger.load(model)  # fails here, not in every worker
+    Tagger.load(model, verify=verify)  # fails here, not in every worker
     ray, leave = connect(address, (workers or os.cpu_count() or 1) + 1)
     try:
         import ray.data
@@ -65,7 +67,7 @@ def predict_folder(
             data = ray.data.read_parquet(paths, include_paths=True)
         tagged = data.map_batches(
             _Tag,
-            fn_constructor_args=(str(model.resolve()), kind, min_confidence, adapt),
+            fn_constructor_args=(str(model.resolve()), kind, min_confidence, adapt, verify),
             batch_size=_BATCH,
             batch_format="pyarrow",
             compute=ray.data.ActorPoolStrategy(min_size=1, max_size=count),
@@ -97,10 +99,10 @@ def _files(folder: Path) -> tuple[list[Path], str]:
 class _Tag:
     """Runs in a worker: adds entities, or an error message, to a table of lines or records."""
 
-    def __init__(self, model: str, kind: str, min_confidence: float, adapt: bool) -> None:
+    def __init__(self, model: str, kind: str, min_confidence: float, adapt: bool, verify: bool = True) -> None:
         import torch
 
-        self.tagger = Tagger.load(model, "cuda" if torch.cuda.is_available() else "cpu")
+        self.tagger = Tagger.load(model, "cuda" if torch.cuda.is_available() else "cpu", verify)
         self.kind, self.least, self.adapt = kind, min_confidence, adapt
 
     def __call__(self, table: Any) -> Any:

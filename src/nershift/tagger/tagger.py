@@ -16,13 +16,15 @@ from nershift.data.spans import Sentence, Span
 from nershift.errors import CheckpointError
 from nershift.evaluation.calibration import Calibration, Floats, fit_temperature, reliability, thresholds
 from nershift.heads.base import with_scores
+from nershift.manifest import manifested
 from nershift.methods.adapter import Neighbour, SentenceAdapter, load_adapter
-from nershift.model import TaggingModel
+from nershift.model import Batch, TaggingModel
 from nershift.model_store import load_model, save_model
 from nershift.tagger.entities import Entity, ReadsTexts, place_entities, split_texts
+from nershift.tagger.long_sentences import Parts, tag_in_parts
+from nershift.text.word_cache import CACHE_BYTES
 
 TARGET = "target"
-_CACHE_LIMIT = 200_000  # distinct word forms kept between calls
 _CALIBRATED_ON = 500  # sentences that a temperature is fitted on: one number needs no more
 
 
@@ -56,9 +58,14 @@ class Tagger(ReadsTexts):
         return self.model.head(self.key).predicted_types
 
     @classmethod
-    def load(cls, folder: str | Path, device: str = "cpu") -> Tagger:
+    def load(cls, folder: str | Path, device: str = "cpu", verify: bool = True) -> Tagger:
+        """The tagger of a folder.
+
+        Args:
+            verify: compare the hashes of its files with the folder's manifest first.
+        """
         where = find_device(device)
-        model, meta = load_model(Path(folder))
+        model, meta = load_model(Path(folder), verify)
         keys = [key for key, _ in model.named_heads()]
         if TARGET not in keys:
             raise CheckpointError(
@@ -73,12 +80,17 @@ class Tagger(ReadsTexts):
 
     @classmethod
     def from_pretrained(
-        cls, name: str | Path, revision: str | None = None, token: str | None = None, device: str = "cpu"
+        cls,
+        name: str | Path,
+        revision: str | None = None,
+        token: str | None = None,
+        device: str = "cpu",
+        verify: bool = True,
     ) -> Tagger:
         """:meth:`load` from a folder, or from a repository on the hub (its name, such as ``me/clinic-ner``)."""
         from nershift.tagger.hub import fetch
 
-        return cls.load(fetch(name, revision, token), device)
+        return cls.load(fetch(name, revision, token), device, verify)
 
     def push_to_hub(self, repo_id: str, *, license: str, **options: Any) -> str:
         """Upload the tagger with a model card; see :func:`nershift.tagger.hub.push` for the options."""
@@ -87,9 +99,10 @@ class Tagger(ReadsTexts):
         return push(self, repo_id, license=license, **options)
 
     def save(self, folder: str | Path) -> None:
-        if self.adapter is not None:
-            self.adapter.save(Path(folder))
-        save_model(Path(folder), self.model, self.meta)
+        with manifested(Path(folder)):
+            if self.adapter is not None:
+                self.adapter.save(Path(folder))
+            save_model(Path(folder), self.model, self.meta)
 
     def tag_texts(self, texts: Sequence[str], adapt: bool = False) -> list[list[Entity]]:
         """Entities of each text; with ``adapt``, each sentence is tagged by weights of its own."""
@@ -99,9 +112,17 @@ class Tagger(ReadsTexts):
 
     def tag_sentences(self, sentences: Sequence[Sentence], batch_size: int = 128) -> list[Sentence]:
         """The same sentences with predicted spans in place of whatever spans they had."""
-        tagged = self.model.predict(self.key, sentences, batch_size, confidence=True)
-        self.model.encoder.forget_beyond(_CACHE_LIMIT)
-        return tagged
+
+        def tag(parts: Sequence[Sentence]) -> list[Sentence]:
+            return self.model.predict_batches(parts, self._batches(parts, batch_size), confidence=True)
+
+        return tag_in_parts(sentences, tag)
+
+    def _batches(self, sentences: Sequence[Sentence], batch_size: int) -> Iterator[tuple[list[int], Batch]]:
+        """Batches to tag; between them the cache of word forms is kept within its bounds."""
+        for rows, batch in self.model.batches(self.key, sentences, batch_size):
+            yield rows, batch
+            self.model.encoder.forget_beyond(CACHE_BYTES)
 
     @torch.no_grad()
     def calibrate(self, sentences: Sequence[Sentence], batch_size: int = 128) -> Calibration | None:
@@ -140,20 +161,20 @@ class Tagger(ReadsTexts):
         """:meth:`tag_sentences`, and the same entities with the scores they have without a temperature."""
         head = self.model.head(self.key)
         fitted = head.temperature
-        out = [[s.with_spans(()) for s in sentences] for _ in range(2)]
-        for part in self._encoded(sentences, batch_size):
+        whole = Parts(sentences)
+        out = [[s.with_spans(()) for s in whole.sentences] for _ in range(2)]
+        for part in self._encoded(whole.sentences, batch_size):
             for answers, temperature in zip(out, (fitted, 1.0), strict=True):
                 head.temperature = temperature
                 scored = with_scores(part.spans, head.confidences(part.states, part.mask, part.spans))
                 for i, spans in zip(part.rows, scored, strict=True):
-                    answers[i] = sentences[i].with_spans(spans)
+                    answers[i] = whole.sentences[i].with_spans(spans)
             head.temperature = fitted
-        self.model.encoder.forget_beyond(_CACHE_LIMIT)
-        return out[0], out[1]
+        return whole.with_spans(out[0]), whole.with_spans(out[1])
 
     def _encoded(self, sentences: Sequence[Sentence], batch_size: int) -> Iterator[_Part]:
         head = self.model.eval().head(self.key)
-        for rows, batch in self.model.batches(self.key, sentences, batch_size):
+        for rows, batch in self._batches(sentences, batch_size):
             states = self.model.states(batch)
             yield _Part(rows, states, batch.mask, head.predict(states, batch.mask))
 
@@ -173,7 +194,8 @@ class Tagger(ReadsTexts):
 
     def adapt_sentences(self, sentences: Sequence[Sentence]) -> list[Sentence]:
         """:meth:`tag_sentences` with a step on each sentence's nearest labelled ones before it is tagged."""
-        return self._need_adapter().predict(self.model, self.key, sentences)
+        adapter = self._need_adapter()
+        return tag_in_parts(sentences, lambda parts: adapter.predict(self.model, self.key, parts))
 
     def neighbours(self, text: str | Sentence) -> list[list[Neighbour]]:
         """What :meth:`adaptive` learns from before it reads each sentence of the text, nearest first."""

@@ -28,6 +28,20 @@ def find_encoder(name: str) -> str:
     return str(local) if not Path(name).is_dir() and local.is_dir() else name
 
 
+def missing_folder(name: str) -> ConfigError | None:
+    """The error for a path where there is no folder; None for a folder, and for what may be a hub name."""
+    path = Path(find_encoder(name))
+    like_path = name.startswith((".", "~")) or path.is_absolute() or "\\" in name or name.count("/") > 1
+    if path.is_dir() or not (like_path or path.exists()):
+        return None
+    return ConfigError(
+        f"'{name}' is a file" if path.is_file() else f"there is no folder '{name}'",
+        place="encoder.transformer.name",
+        expected="a folder with config.json, model.safetensors and tokenizer files, or a hub name",
+        fix="check the path; for a name without a path, set NERSHIFT_ENCODERS to the folder that holds the encoder",
+    )
+
+
 class SubwordTokenizer:
     """Sub-words of single words, by the ``tokenizer.json`` of an encoder."""
 

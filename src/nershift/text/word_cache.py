@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -12,6 +13,8 @@ import numpy as np
 if TYPE_CHECKING:
     from torch import Tensor
 
+CACHE_BYTES = 64 << 20  # that a tagger keeps of word forms between batches
+_ENTRY = 130  # bytes of a form in the dictionary and its number
 PAD, UNKNOWN = "<pad>", "<unknown>"
 Rule = Literal["exact", "lower", "digits"]
 _DIGIT = re.compile(r"\d")
@@ -96,7 +99,7 @@ class Rounding:
 class WordCache:
     """Distinct word forms seen so far, with the vocabulary row and the characters of each.
 
-    It grows through :meth:`numbers` only; the tagger calls :meth:`clear` when it holds too many forms.
+    It grows through :meth:`numbers` only; whoever owns it makes a new one when it takes more than :data:`CACHE_BYTES`.
     """
 
     def __init__(self, vocabulary: Vocabulary, characters: Vocabulary, max_length: int) -> None:
@@ -108,11 +111,17 @@ class WordCache:
         self._rows = np.zeros(1024, dtype=np.int64)
         self._chars = np.zeros((1024, self.max_length), dtype=np.int64)
         self._lengths = np.zeros(1024, dtype=np.int64)
+        self._spelled = 0  # bytes of the forms themselves
         self.numbers([""])  # form 0 is padding
         self._rows[0] = self._chars[0] = 0
 
     def __len__(self) -> int:
         return len(self._number)
+
+    @property
+    def bytes(self) -> int:
+        """The memory that it takes: forms may be few and long."""
+        return self._rows.nbytes + self._chars.nbytes + self._lengths.nbytes + self._spelled
 
     def numbers(self, tokens: Sequence[str]) -> list[int]:
         """The number of each token; new forms are added."""
@@ -131,6 +140,7 @@ class WordCache:
             self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
             self._chars = np.concatenate([self._chars, np.zeros_like(self._chars)])
             self._lengths = np.concatenate([self._lengths, np.zeros_like(self._lengths)])
+        self._spelled += sys.getsizeof(token) + _ENTRY
         self._rows[number] = self.vocabulary.find(token)
         if len(token) > self.max_length:
             tail = self.max_length // 2

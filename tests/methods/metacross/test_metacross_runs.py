@@ -20,6 +20,7 @@ from nershift.evaluation.metrics import share_changed
 from nershift.methods.metacross.support import SupportIndex
 from nershift.run import pretrain, resolve, transfer
 from nershift.run_folder import Run
+from nershift.storage import load_tensors, save_tensors
 
 pytest.importorskip("transformers")
 Make = Callable[..., Any]
@@ -127,16 +128,26 @@ def test_a_broken_support(run: Run) -> None:
     path = run.folder / "support.json"
     body = json.loads(path.read_text())
     path.write_text(json.dumps({**body, "sentences": body["sentences"][1:]}))
+    with pytest.raises(CheckpointError, match=r"support\.json: has"):
+        run.tagger()
+    (run.folder / "manifest.json").unlink()
     with pytest.raises(CheckpointError, match="vectors for"):
         run.tagger()
     path.write_text("{}")
     with pytest.raises(CheckpointError, match="missing or wrong"):
+        run.tagger()
+    path.write_text(json.dumps(body))
+    tensors, _ = load_tensors(run.folder / "support.safetensors")
+    tensors["index"][0, 0] = float("nan")
+    save_tensors(run.folder / "support.safetensors", tensors, {})
+    with pytest.raises(CheckpointError, match="no finite numbers"):
         run.tagger()
 
 
 def test_a_folder_of_an_earlier_version(run: Run) -> None:
     """Its file has a block `settings` where today's has `options`, and still loads."""
     gold, pred = run.predictions()
+    (run.folder / "manifest.json").unlink()
     path = run.folder / "support.json"
     body = json.loads(path.read_text())
     options = body.pop("options")

@@ -10,6 +10,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+from nershift.arguments import as_path
 from nershift.data.corpus import Corpus
 from nershift.data.formats.files import head_of
 from nershift.data.labels import Scheme
@@ -179,7 +180,7 @@ def read_sentences(
         labelled: refuse formats without entities.
         nested: entities may overlap; by default as ``corpus.yaml`` in the same folder says (``nested: true``).
     """
-    path = Path(path)
+    path = as_path(path, "read_sentences")
     if not path.exists():
         raise DataError("there is no such file or folder", place=str(path), fix="check the path")
     name = format or detect_format(path)
@@ -259,7 +260,7 @@ def _accepted(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
 
 
 def _known(name: str, usable: list[str]) -> Format:
-    if name not in FORMATS:
+    if isinstance(name, str) and name not in FORMATS:
         raise ConfigError(
             f"unknown format '{name}'{nearest(name, usable)}", expected=", ".join(usable), fix="name one of these"
         )

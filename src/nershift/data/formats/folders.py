@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from nershift.arguments import as_path, found
 from nershift.data.catalog import Entry, catalog, entry, locate
 from nershift.data.corpus import SPLIT_WORDS, Corpus, split_name
 from nershift.data.formats.base import (
@@ -64,7 +65,7 @@ def read_corpus(
         ({'train': 40, 'dev': 10, 'test': 60}, ('person', 'place'))
     """
     problems = problems if problems is not None else Problems()
-    where = Path(path)
+    where = as_path(path, "read_corpus", "a path, or the name of a corpus in the catalogue")
     if not where.exists():
         listed = _catalog_entry(str(path))
         where, name, part = locate(listed.name), listed.name, listed.part
@@ -175,16 +176,18 @@ def write_corpus(
         >>> sorted(path.name for path in write_corpus("corpora/copy", read_corpus("corpora/news"), "jsonl"))
         ['dev.jsonl', 'test.jsonl', 'train.jsonl']
     """
-    written = []
+    if not isinstance(corpus, Corpus):
+        raise DataError(found(corpus), place="write_corpus", expected="a Corpus", fix="nershift.read_corpus(path)")
+    written, folder = [], as_path(folder, "write_corpus")
     for split, sentences in corpus.splits.items():
         if split == "raw" and not any(s.spans for s in sentences):
-            path = Path(folder) / "raw.txt"
+            path = folder / "raw.txt"
             write_sentences(path, sentences)
         else:
             ending = "" if format not in FORMATS or FORMATS[format].folder else FORMATS[format].suffixes[0]
-            path = Path(folder) / (split + ending)
+            path = folder / (split + ending)
             write_sentences(path, sentences, format, scheme=scheme)
         written.append(path)
     if corpus.nested:
-        write_text(Path(folder) / CORPUS_FILE, "nested: true\n")
+        write_text(folder / CORPUS_FILE, "nested: true\n")
     return written

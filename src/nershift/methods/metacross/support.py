@@ -111,6 +111,12 @@ class SupportIndex(SentenceAdapter):
                 place=str(folder / _TENSORS),
                 fix="restore all files of the folder",
             )
+        if not all(torch.isfinite(tensor).all() for tensor in tensors.values()):
+            raise CheckpointError(
+                "has values that are no finite numbers",
+                place=str(folder / _TENSORS),
+                fix="restore all files of the folder",
+            )
         own_table = description["own_table"]
         vectors = None if own_table else SentenceVectors.load(str(folder / _ENCODER), options.vectors)
         return cls(sentences, options, vectors, index, tensors.get("centre"))

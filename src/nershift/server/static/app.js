@@ -48,7 +48,7 @@ new Keys({ rows, queue, corrections, types, enterPanel: () => panel.enter() });
 new Pointer({ rows, queue, corrections });
 const compare = new Compare({ labels, types, queue, predictions, state });
 const adaptation = new Adaptation({ labels, versions, state, onVersion: () => versions.refresh(), onEnd: () => versions.refresh() });
-const sync = new Sync({ labels, types, store, onState: (text) => summary.saved(text) });
+const sync = new Sync({ labels, types, store, onState: (text, late) => summary.saved(text, late) });
 const agreement = new Agreement({ types, annotator: () => labels.annotator });
 new Annotator({ labels, state, history, sync, onChange: onAnnotator });
 let turn = 0; // answers to anything but the latest question are dropped

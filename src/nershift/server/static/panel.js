@@ -10,6 +10,7 @@ export class Panel {
     Object.assign(this, { rows, types, corrections, counts, edit });
     this.box = byId("panel");
     this.input = byId("new-type");
+    this.inStrip = matchMedia("(max-width: 56rem)"); // as correct.css has it
     for (const [id, edge, by] of [
       ["start-left", "start", -1],
       ["start-right", "start", 1],
@@ -70,6 +71,16 @@ export class Panel {
     for (const [id, can] of Object.entries(able)) byId(id).disabled = !subject || !can;
     for (const button of byId("types").querySelectorAll("[data-type]"))
       button.ariaPressed = String(!chosen && entity?.label === button.dataset.type);
+    if (entity && !chosen && this.inStrip.matches) this.bringIntoSight(entity.label);
+  }
+
+  /** On a small screen the types are a strip that scrolls. */
+  bringIntoSight(type) {
+    const [strip, item] = [byId("types"), this.typeButton(type)?.closest("li")];
+    if (!item) return;
+    const [seen, own] = [strip.getBoundingClientRect(), item.getBoundingClientRect()];
+    if (own.right > seen.right) strip.scrollLeft += own.right - seen.right;
+    if (own.left < seen.left) strip.scrollLeft += own.left - seen.left;
   }
 
   /** From the words to the types, by the keyboard. */

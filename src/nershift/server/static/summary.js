@@ -8,11 +8,12 @@ export class Summary {
     Object.assign(this, { labels, types, queue, history, steps, versions, files, numbers: new Map() });
   }
 
-  /** How much of what was said is on the server. */
-  saved(text) {
+  /** How much of what was said is on the server; a small screen shows it only when it is late. */
+  saved(text, late) {
     byId("labels-saved").textContent = text;
     const name = this.labels.annotator === ME ? "Labels" : `Labels of ${this.labels.annotator}`;
     byId("saved").textContent = `${name}: ${text}`;
+    byId("saved").classList.toggle("late", late);
   }
 
   /** How often each type is among the accepted labels. */

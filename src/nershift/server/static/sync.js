@@ -9,7 +9,7 @@ const [RETRY, LATEST_RETRY] = [2_000, 60_000];
 const [MOST, MOST_LETTERS] = [100, 200_000]; // of a request
 const FINAL = [413, 422]; // answers that no waiting changes
 
-/** `onState(text)` hears how much of what was said is on the server. */
+/** `onState(text, late)` hears how much of what was said is on the server, and whether some of it is late. */
 export class Sync {
   constructor({ labels, types, store, onState }) {
     Object.assign(this, { labels, types, store, onState, timer: null, running: null, wait: RETRY, refused: new Map() });
@@ -107,7 +107,8 @@ export class Sync {
 
   tell() {
     const open = this.labels.unsent().length;
-    this.onState(open === 0 ? "on the server" : `${open} in this browser only`);
+    const late = open > 0 && this.wait > RETRY; // sending has failed
+    this.onState(open === 0 ? "on the server" : `${open} in this browser only`, late);
   }
 }
 

@@ -16,6 +16,7 @@ from nershift.encoders.recurrent import RecurrentEncoder
 from nershift.encoders.transformer import TransformerEncoder
 from nershift.errors import CheckpointError, MissingExtraError, SetupError
 from nershift.heads.tags import TagHead
+from nershift.manifest import write_manifest
 from nershift.storage import replacing, write_text
 from nershift.tagger.onnx.readers import MODEL, TOKENIZER, WORDS
 from nershift.tagger.onnx.tagger import DESCRIPTION, FORMAT, OnnxTagger
@@ -95,6 +96,7 @@ def export_onnx(
                 fix=_advice(check, int8),
             )
         _write_description(temporary, described | {"check": asdict(check)})
+        write_manifest(temporary, [path for path in temporary.rglob("*") if path.is_file()])
     return check
 
 

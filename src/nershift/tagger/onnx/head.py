@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from nershift.data.labels import LabelSpace, span_tags, split_tag
 from nershift.data.spans import Span
+from nershift.evaluation.calibration import possible_temperature
 from nershift.heads.crf.arrays import viterbi
 from nershift.heads.crf.spans import span_probabilities
 
@@ -28,7 +29,7 @@ class ArrayHead:
     def __init__(self, description: Mapping[str, Any]) -> None:
         self.kind = str(description["kind"])
         self.space = LabelSpace(tuple(description["types"]), description["scheme"])
-        self.temperature = float(description["temperature"])
+        self.temperature = possible_temperature(description["temperature"])
         self.predicted_types = tuple(description.get("predicted_types", self.space.types))
         shown = [tag == "O" or split_tag(tag)[1] in self.predicted_types for tag in self.space.tags]
         self.hidden = ~np.array(shown)  # [C]: tags that are never predicted

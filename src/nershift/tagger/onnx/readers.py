@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from nershift.errors import CheckpointError, MissingExtraError
 from nershift.text.subwords import Frame, Pieces, pad_windows
-from nershift.text.word_cache import Vocabulary, WordCache
+from nershift.text.word_cache import CACHE_BYTES, Vocabulary, WordCache
 
 Array = NDArray[Any]
 Open = Callable[[Path], Any]  # a graph's file to an inference session
 
 MODEL, WORDS, TOKENIZER = "model.onnx", "words.onnx", "tokenizer.json"
 _FORMS = 128  # word forms of about one length that are looked at together
-_CACHE_BYTES = 64 << 20  # for what is known of word forms alone
 
 
 class Reader(ABC):
@@ -40,8 +39,8 @@ class RecurrentReader(Reader):
         self._vocabulary, self._characters = Vocabulary(encoder["words"]), Vocabulary(encoder["characters"])
         self._max_length, self._use_chars = int(encoder["max_length"]), bool(encoder["chars"])
         self._words, self._model = open_graph(folder / WORDS), open_graph(folder / MODEL)
-        self.limit = max(1, _CACHE_BYTES // (4 * int(encoder["gates"])))
         self._width = int(encoder["gates"])
+        self.cache_bytes = CACHE_BYTES  # for what is known of word forms alone
         self.forget()
 
     def forget(self) -> None:
@@ -51,7 +50,7 @@ class RecurrentReader(Reader):
         self._known = 0
 
     def scores(self, rows: Sequence[Sequence[str]]) -> tuple[Array, Array]:
-        if len(self.word_cache) > self.limit:
+        if self.word_cache.bytes + self._gates.nbytes > self.cache_bytes:
             self.forget()
         numbers = [self.word_cache.numbers(tokens) for tokens in rows]
         self._catch_up()

@@ -8,11 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nershift.data.spans import Sentence, by_length
+from nershift.data.spans import Sentence
 from nershift.errors import CheckpointError, MissingExtraError
+from nershift.manifest import check_files
 from nershift.tagger.entities import ReadsTexts
+from nershift.tagger.long_sentences import tag_in_parts
 from nershift.tagger.onnx.head import ArrayHead
 from nershift.tagger.onnx.readers import READERS, Reader
+from nershift.text.batches import bounded_batches
 
 DESCRIPTION, FORMAT = "onnx.json", 1
 
@@ -37,7 +40,11 @@ class OnnxTagger(ReadsTexts):
 
     @classmethod
     def load(
-        cls, folder: str | Path, threads: int = 0, providers: Sequence[str] = ("CPUExecutionProvider",)
+        cls,
+        folder: str | Path,
+        threads: int = 0,
+        providers: Sequence[str] = ("CPUExecutionProvider",),
+        verify: bool = True,
     ) -> OnnxTagger:
         """Open a folder.
 
@@ -45,10 +52,12 @@ class OnnxTagger(ReadsTexts):
             folder: written by the export.
             threads: per call; 0 for as many as there are cores.
             providers: of ONNX Runtime, best first.
+            verify: compare the hashes of its files with the folder's manifest first.
         """
         place = Path(folder)
         description = _read(place / DESCRIPTION)
-
+        if verify:
+            check_files(place)
         try:
             reader_class: Any = READERS[description["kind"]]
             open_graph = partial(_session, threads=threads, providers=providers)
@@ -64,8 +73,11 @@ class OnnxTagger(ReadsTexts):
         return cls(reader, head, description)
 
     def tag_sentences(self, sentences: Sequence[Sentence], batch_size: int = 128) -> list[Sentence]:
+        return tag_in_parts(sentences, partial(self._tag, batch_size=batch_size))
+
+    def _tag(self, sentences: Sequence[Sentence], batch_size: int) -> list[Sentence]:
         out = [s.with_spans(()) for s in sentences]
-        for part in by_length(sentences, batch_size):
+        for part in bounded_batches(sentences, batch_size):
             predicted = self.head.spans(*self.reader.scores([sentences[i].tokens for i in part]))
             for i, spans in zip(part, predicted, strict=True):
                 out[i] = sentences[i].with_spans(spans)

@@ -1,0 +1,103 @@
+"""From results of experiments to the evidence that `nershift fit` reads: ``python -m experiments evidence``."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from experiments.cells import Cell
+from experiments.few.tables import SOURCES
+from experiments.jobs import corpus
+from experiments.store import Result as Run
+from nershift.auto.evidence import Result
+from nershift.auto.recipe import RECIPES, Recipe
+from nershift.config import Config, to_dict
+from nershift.data.corpus import subset
+from nershift.data.labels import LabelMapping
+from nershift.errors import ConfigError
+from nershift.methods import METHODS
+from nershift.methods.base import Method
+from nershift.run import resolve
+from nershift.storage import write_text
+
+FILE = Path("src/nershift/auto/evidence.jsonl")
+ENCODERS = {"minilm": 22.7, "distilbert-cased": 65.2, "mpnet": 109.5}  # millions of weights
+_LENGTH = ("updates", "min_updates", "passes", "epochs", "batch_size", "eval_batch_size")
+_LONGER = 1.6  # times the updates on the sources, that still count as the same recipe
+
+
+def collect(runs: Iterable[Run]) -> list[Result]:
+    """The runs that are those of a recipe, as evidence; of several seeds each is a run."""
+    rows = [row for run in runs if (row := _as_evidence(run)) is not None]
+    return sorted(rows, key=lambda r: (r.target, r.labels, r.sources, r.millions, r.recipe, r.f1))
+
+
+def write(rows: Iterable[Result], path: Path = FILE) -> None:
+    write_text(path, "".join(json.dumps(row.to_dict()) + "\n" for row in rows))
+
+
+def _as_evidence(run: Run) -> Result | None:
+    cell = Cell.of(run.spec)
+    if cell.labels != "own" or cell.raw or cell.train_on_dev or (cell.shots is None and cell.ratio is None):
+        return None
+    try:
+        recipe = next((r for r in RECIPES.values() if _is(cell, r)), None)
+    except ConfigError:  # of a time when other settings existed
+        return None
+    if recipe is None:
+        return None
+    metrics, encoder = run.metrics, _encoder(cell)
+    on_cpu = str(metrics.get("device", "")).startswith("cpu")
+    spent = metrics.get("cpu_seconds", 0.0) + metrics.get("pretrain_cpu_seconds", 0.0) if on_cpu else 0.0
+    return Result(
+        recipe.name,
+        cell.target,
+        int(metrics["labelled"]),
+        round(shared(cell.target, cell.sources or SOURCES, cell.shots, cell.ratio, cell.seed), 3),
+        ",".join(cell.sources),
+        ENCODERS[encoder] if encoder else 0.0,
+        round(float(metrics["test"]["f1"]), 4),
+        round(spent, 1),
+    )
+
+
+def _encoder(cell: Cell) -> str:
+    return str(cell.config.get("encoder", {}).get("transformer", {}).get("name", ""))
+
+
+def _is(cell: Cell, recipe: Recipe) -> bool:
+    """Is this a run of the recipe, or of one that differs in nothing but how long it trains, and that by little?"""
+    encoder = _encoder(cell)
+    wants = "encoder" in recipe.needs
+    if cell.method != METHODS.canonical(recipe.method) or wants != bool(encoder) or encoder not in ("", *ENCODERS):
+        return False
+    ours, theirs = resolve(recipe.method, recipe.settings_for(encoder or None)), resolve(cell.method, cell.settings)
+    if _without_length(ours) != _without_length(theirs):
+        return False
+    lengths = [config.pretrain.updates or config.pretrain.min_updates for config in (ours, theirs)]
+    return not cell.sources or max(lengths) <= _LONGER * min(lengths)
+
+
+def _without_length(config: Config) -> dict[str, Any]:
+    """Settings that decide a result, but for the number of updates and what depends on it."""
+    values = to_dict(replace(config, seed=0, selection="last"))
+    for block in ("pretrain", "train"):
+        values[block] = {k: v for k, v in values[block].items() if k not in _LENGTH}
+    if METHODS[config.method].pretrain is Method.pretrain:
+        values.pop("pretrain")
+    return values
+
+
+@lru_cache(maxsize=512)
+def shared(target: str, sources: tuple[str, ...], shots: int | None, ratio: float | None, seed: int) -> float:
+    """Share of the labelled entities whose type a source has."""
+    few = subset(corpus(target, "own").train, shots=shots, ratio=ratio, seed=seed)
+    amounts = Counter(span.label for s in few for span in s.spans)
+    named = {t for source in sources for t in LabelMapping.between(amounts, corpus(source, "own").types).pairs}
+    total = sum(amounts.values())
+    return sum(n for t, n in amounts.items() if t in named) / total if total else 0.0

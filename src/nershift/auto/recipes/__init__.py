@@ -1,0 +1,1 @@
+"""A file for each recipe that `nershift fit` may choose."""
