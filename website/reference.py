@@ -10,9 +10,16 @@ import nershift
 # Heading: public names, then parts of modules that the guides name. A test sees that no public name is left out.
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Data": ("read_corpus", "write_corpus", "builtin_corpus", "Corpus", "Sentence", "Span"),
-    "Training": ("transfer", "pretrain", "adapt", "resume", "Run", "compare"),
+    "Training": ("fit", "fit_plan", "transfer", "pretrain", "adapt", "resume", "Run", "compare"),
     "Tagging": ("Tagger", "Ensemble", "Entity", "export_onnx"),
-    "Parts of your own": ("register_method", "register_head", "register_encoder", "register_format", "setting"),
+    "Parts of your own": (
+        "register_method",
+        "register_head",
+        "register_encoder",
+        "register_format",
+        "register_recipe",
+        "setting",
+    ),
     "Errors": ("NershiftError",),
 }
 MODULES = {

@@ -37,9 +37,11 @@ _CATALOG = (
 _ENCODERS = (
     "ENCODER", "all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2", "bert-base-multilingual-cased",
 )  # fmt: skip
+_CLINICS = ("clinic", "T", "CORPUS", "TARGET", "corpora/clinic", "contracts")
 _STAND_FOR = {"N": "16", "TEXT": "news.txt"}
 # What a command needs in addition so that it is quick; what training takes is cut elsewhere.
 _QUICKER = {
+    "fit": ("--plan",),  # the whole of it is tested in tests/auto
     "curve": ("--sizes", "8,16", "--seeds", "1"),
     "dapt": ("--set", "train.updates=2", "--set", "train.batch_size=4"),
 }
@@ -60,21 +62,14 @@ def _toy(name: str, make_corpus: Callable[..., Corpus]) -> Corpus:
 def fill(folder: Path, make_corpus: Callable[..., Corpus]) -> None:
     """Everything that a page may name; call it with reduced training."""
     news, clinic = (make_corpus(domain, train=30, dev=8, test=8) for domain in ("news", "clinic"))
-    for name, corpus in (
-        ("news", news),
-        ("clinic", clinic),
-        ("T", clinic),
-        ("CORPUS", clinic),
-        ("TARGET", clinic),
-        ("corpora/clinic", clinic),
-    ):
+    for name, corpus in (*((name, clinic) for name in _CLINICS), ("news", news), ("wiki", news)):
         write_corpus(folder / name, corpus)
     write_conll(folder / "test.conll", clinic.splits["test"])
     write_conll(folder / "train.conll", clinic.train)
     nershift.write_corpus(folder / "jsonl", clinic, "jsonl")
     shutil.copy(next((folder / "jsonl").glob("test*")), folder / "more.jsonl")
     text = "".join(f"{' '.join(sentence.tokens)}\n" for sentence in make_corpus("news", train=300).train)
-    for name in ("notes.txt", "text.txt", "news.txt", "science.txt"):
+    for name in ("notes.txt", "text.txt", "news.txt", "science.txt", "contracts.txt"):
         (folder / name).write_text(text, encoding="utf-8")
     for name in ("raw_reuters21578", "raw_abc_science"):
         (folder / name).mkdir()

@@ -18,8 +18,13 @@ import sandbox
 import typer
 from documented import PAGES, ROOT, Command, blocks, commands, inline
 
+from nershift.auto.recipe import RECIPES
 from nershift.cli import app
 from nershift.data.corpus import Corpus
+from nershift.data.formats import FORMATS
+from nershift.encoders.base import ENCODERS
+from nershift.heads.base import HEADS
+from nershift.methods import METHODS
 from test_examples import EXAMPLES
 
 if shutil.which("bash") is None:
@@ -108,6 +113,9 @@ def folder(filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("COLUMNS", "100")
     sandbox.reduce(monkeypatch)
+    for registry in (ENCODERS, FORMATS, HEADS, METHODS, RECIPES):  # what a page registers is forgotten again
+        list(registry)
+        monkeypatch.setattr(registry, "_parts", dict(registry._parts))
     return copy
 
 
