@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 CODE := src tests benchmarks experiments website tools examples
 
-.PHONY: demo test test-oldest lint bench docs results settings release-check clean
+.PHONY: demo test test-oldest lint bench docs notebooks results settings release-check clean
 
 .venv/.ready: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -42,6 +42,9 @@ lint: .venv/.dev
 
 docs: .venv/.docs
 	$(BIN)/python -m website.build  # build/site; a warning is an error
+
+notebooks: .venv/.dev
+	$(BIN)/python tools/notebooks.py  # stores what they print
 
 release-check: .venv/.ready
 	$(BIN)/pip install -q build

@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 TEXT = "Dr. Osei gave her 20 mg of Velmorin."
-# The quickstart of the README, with a tenth of its updates: this checks the package, not the tagger.
+# First steps with the built-in corpora, with a tenth of the updates: this checks the package, not the tagger.
 QUICKSTART: tuple[tuple[str, ...], ...] = (
     ("--version",),
     ("builtin", "corpora"),

@@ -25,7 +25,7 @@ version = release = nershift.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 html_theme, html_title, html_show_sphinx = "furo", "nershift " + release, False
 html_theme_options = {{"source_repository": "{REPOSITORY}/", "footer_icons": []}}
-html_copy_source = False
+html_copy_source, smartquotes = False, False  # `--target` in a sentence keeps its hyphens
 myst_heading_anchors = 4
 autodoc_typehints, autodoc_member_order = "description", "bysource"
 python_use_unqualified_type_names = True
