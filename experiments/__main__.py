@@ -11,6 +11,7 @@ from rich.markdown import Markdown
 from rich.table import Table as RichTable
 
 from experiments.costs import Rates, total
+from experiments.fit.evidence import FILE, collect, write
 from experiments.pages import write_pages
 from experiments.papers import TABLES, get_table
 from experiments.plan import By
@@ -115,6 +116,14 @@ def run(
 def merge(results: Results = ROOT, work: Work = WORK) -> None:
     """Move finished runs of an interrupted grid, or of another machine, from --work into the papers' result files."""
     say(f"{ResultStore(results, work).merge()} runs merged into {results}")
+
+
+@app.command("evidence")
+def evidence(results: Results = ROOT, work: Work = WORK) -> None:
+    """Write what `nershift fit` knows anew: the results that are runs of one of its recipes."""
+    rows = collect(ResultStore(results, work))
+    write(rows)
+    say(f"{len(rows)} runs of recipes in {FILE}")
 
 
 @app.command("show")

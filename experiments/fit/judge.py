@@ -55,14 +55,14 @@ class Case:
 CASES = (
     Case("crossner_music", 50, SOURCES, "none", 3, "finetune"),
     Case("wnut2016", 50, SOURCES, "none", 3, "finetune"),
-    Case("mit_movie", 50, SOURCES, "none", 3, "target_only"),
-    Case("re3d", 200, SOURCES, "none", 3, "finetune"),
-    Case("bionlp13cg", 10, SOURCES, "none", 3, "target_only"),
-    Case("crossner_politics", 10, SOURCES, "none", 3, "finetune"),
-    Case("mit_restaurant", 200, SOURCES, "none", 3, "target_only"),
-    Case("sec_filings", 1000, SOURCES, "none", 5, "target_only"),
+    Case("mit_movie", 50, SOURCES, "none", 5, "target_only"),
+    Case("re3d", 200, SOURCES, "none", 5, "finetune"),
+    Case("bionlp13cg", 10, SOURCES, "none", 5, "target_only"),
+    Case("crossner_politics", 10, SOURCES, "none", 5, "finetune"),
+    Case("mit_restaurant", 200, SOURCES, "none", 5, "target_only"),
     Case("cbs_scitech", 0, SOURCES, "none", 4, "selftrain", "raw_abc_science@4000"),
     Case("mit_movie", 10, (), "minilm", 8, "encoder_target_only"),
+    Case("sec_filings", 1000, SOURCES, "none", 6, "target_only"),
     Case("crossner_politics", 50, SOURCES, "minilm", 10, "encoder_target_only"),
 )
 

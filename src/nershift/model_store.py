@@ -73,6 +73,13 @@ def _describe(path: Path) -> dict[str, Any]:
     try:
         description = parse_json(path.read_text(encoding="utf-8"))
     except OSError:
+        if (path.parent / "config.yaml").exists() and not (path.parent / "metrics.json").exists():
+            raise CheckpointError(
+                "the run in it is not finished",
+                place=str(path.parent),
+                expected="the folder of a finished run",
+                fix="resume it: repeat the command that began it, with the same --out and without --overwrite",
+            ) from None
         raise CheckpointError(
             "no model here",
             place=str(path.parent),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nershift import __version__
+from nershift.arguments import as_path
 from nershift.config import Config, TrainConfig, read_yaml, to_dict
 from nershift.data.spans import Sentence
 from nershift.errors import CheckpointError, OtherRunError
@@ -25,6 +26,8 @@ from nershift.folder_lock import LOCK_FILE, FolderLock
 from nershift.methods import METHODS
 from nershift.methods.base import Method
 from nershift.model import TaggingModel
+from nershift.parsing import parse_yaml
+from nershift.reports.content import flat
 from nershift.reports.run import read_log, write_report
 from nershift.storage import clear_leftovers, write_text
 from nershift.tagger.tagger import Tagger
@@ -54,7 +57,8 @@ class Run:
 
     @classmethod
     def open(cls, folder: str | Path) -> Run:
-        path = Path(folder) / "metrics.json"
+        folder = as_path(folder, "Run.open", "the folder of a finished run")
+        path = folder / "metrics.json"
         if not path.exists():
             raise CheckpointError("not a finished run", place=str(folder), expected="a folder with metrics.json")
         try:
@@ -66,7 +70,7 @@ class Run:
                 expected="what nershift wrote there",
                 fix="restore it; or delete it and repeat the command that made the run, which writes it anew",
             ) from None
-        return cls(Path(folder), metrics)
+        return cls(folder, metrics)
 
     @property
     def f1(self) -> float:
@@ -109,12 +113,12 @@ def _prepare(out: Path, identity: Mapping[str, Any], overwrite: bool, processes:
         for folder in (out, out / "state"):
             clear_leftovers(folder)
         if path.exists():
-            before = path.read_text(encoding="utf-8")
+            before = path.read_text(encoding="utf-8", errors="replace")
             begun = any(
                 p.name not in (path.name, LOCK_FILE) for p in out.iterdir()
             )  # a run that failed at once left nothing to protect
             if before != text and begun:
-                changed = [x for x in difflib.ndiff(before.split("\n"), text.split("\n")) if x[:2] in ("- ", "+ ")]
+                changed = changed_settings(before, text, path)
                 raise OtherRunError(
                     "holds a run with other settings or data:\n    " + "\n    ".join(changed[:8]),
                     place=str(out),
@@ -126,6 +130,16 @@ def _prepare(out: Path, identity: Mapping[str, Any], overwrite: bool, processes:
             )
         write_text(path, text)
     processes.wait()
+
+
+def changed_settings(before: str, after: str, place: Path) -> list[str]:
+    """What differs between two config files: ``- train.lr: 0.02`` and ``+ train.lr: 0.01``, with whole names."""
+    try:
+        old, new = ([f"{name}: {value}" for name, value in flat(parse_yaml(text) or {})] for text in (before, after))
+    except (ValueError, AttributeError):
+        fix = "restore it, or --overwrite to delete the old run"
+        raise CheckpointError("not readable YAML", place=str(place), expected="settings of a run", fix=fix) from None
+    return [line for line in difflib.ndiff(old, new) if line[:2] in ("- ", "+ ")]
 
 
 def _empty(folder: Path) -> None:

@@ -53,13 +53,23 @@ def test_beliefs_are_the_product_of_two_normals() -> None:
 
 def test_half_leave_and_two_stay_unless_one_is_hopeless() -> None:
     field = [runner(f"r{i}", 0.0, right=50 + i, wrong=50 - i) for i in range(6)]
-    staying = after_round(field, 1)
+    staying = after_round(field, [0])
     assert len(staying) == 3
     assert {r.name for r in field if r.left == 1} == {r.name for r in field} - {r.name for r in staying}
     two = [runner("a", 0.0, right=50, wrong=50), runner("b", 0.0, right=52, wrong=48)]
-    assert len(after_round(two, 1)) == 2
+    assert len(after_round(two, [0])) == 2
     apart = [runner("a", 0.0, right=10, wrong=990), runner("b", 0.0, right=990, wrong=10)]
-    assert [r.name for r in after_round(apart, 1)] == ["b"]
+    assert [r.name for r in after_round(apart, [0])] == ["b"]
+
+
+def test_trials_that_were_run_ahead_do_not_count_yet() -> None:
+    """Who was quick must not matter: only the trials of the rounds so far are looked at."""
+    a, b = runner("a", 0.0, right=60, wrong=40, trials=1), runner("b", 0.0, right=50, wrong=50, trials=1)
+    before = beliefs([a, b], [0])
+    for late in (a, b):
+        late.predictions[1] = ([GOLD] * 100, [GOLD.with_spans(())] * 100)
+    assert beliefs([a, b], [0]) == before
+    assert beliefs([a, b]) != before
 
 
 def test_who_failed_is_out() -> None:

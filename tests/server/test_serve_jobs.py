@@ -323,3 +323,39 @@ def test_a_killed_server_loses_nothing(store: Store, small_model: Path) -> None:
     assert not left.exists()
     again.close()
     jobs.close()
+
+
+BETTER = (
+    SCORE
+    + """
+better = pathlib.Path(job["scratch"], "fit")
+shutil.copytree(job["base"], better)
+(better / "fit.json").write_text("{}")
+say(better=["person"], folder=str(better), method="target_only", recipe="encoder_target_only",
+    f1={"mean": 0.75, "sd": None, "folds": 5})
+"""
+)
+
+
+def test_a_recipe_that_is_better_makes_the_next_version(store: Store) -> None:
+    jobs = jobs_of(store, BETTER)
+    job = wait(jobs.start(GIVEN, "a note"), "done")
+    assert (job.version, job.f1) == ("v3", {"mean": 0.75, "sd": None, "folds": 5})
+    told = store.describe()
+    assert told["current"] == "v3"
+    assert [row["note"] for row in told["versions"]] == ["", "a note", "a note (encoder_target_only)"]
+    assert told["versions"][2]["f1"]["mean"] == 0.75
+    assert [s.tokens for s in store.labels("v3")] == [s.tokens for s in GIVEN]
+    assert not (store.folder / "v3" / "fit.json").exists()
+    assert store.tagger("v3") is not None
+    jobs.close()
+
+
+def test_a_race_for_the_labels(small_model: Path, make_corpus: Callable[..., Corpus], tmp_path: Path) -> None:
+    """Going on with the tagger is one of the recipes; if it wins, the adapted version stands."""
+    from nershift.server.racing import race
+
+    told: list[str] = []
+    sentences = make_corpus("news", train=12, seed=8).train
+    assert race(small_model, sentences, tmp_path / "fit", 3, told.append, ["continue_tagger"]) is None
+    assert any("continue_tagger" in line for line in told)

@@ -51,7 +51,7 @@ class Speed:
 
     def learn(self, recipe: Recipe, expected: float, took: float, weight: float = 0.5) -> None:
         """Move towards what a finished job says; ``expected`` was computed with the present speed."""
-        factor = (took / max(expected, 0.1)) ** weight
+        factor = (took / expected) ** weight
         if "encoder" in recipe.needs:
             self.pretrained *= factor
         else:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from nershift.auto.costs import Speed, cost, reference
 from nershift.auto.encoders import choose_encoder
 from nershift.auto.evidence import Knowledge, read_evidence
 from nershift.auto.folder import FitFolder
-from nershift.auto.materials import TARGET, Materials
+from nershift.auto.materials import FINAL, PROBE, TARGET, Materials
 from nershift.auto.plan import Plan, make_plan
 from nershift.auto.pool import Answer, LocalPool, Pool
 from nershift.auto.publish import publish
@@ -220,9 +221,9 @@ class _Fitting:
             encoder=self.here.encoder.place if self.here.encoder else None,
             tagger=self.ask.start,
         )
-        if kept is not None:
-            self.plan = Plan.from_dict(kept, self.here)
-        else:
+        self.plan = Plan.from_dict(kept, self.here) if kept is not None else draft
+        self._train(self.plan.candidate(self.plan.first).recipe, then=self._first_is_there)
+        if kept is None:
             self._probe(able)
             self.plan = make_plan(self.here, self.known, self.speed, self.minutes, places, threads, self.ask.recipes)
             self.folder.keep_plan(self.plan.to_dict())
@@ -246,26 +247,37 @@ class _Fitting:
                     self.tell(f"the encoder cannot be used: {answer.failed}")
 
             self.desk.add(Task(self.materials.probe(recipe), recipe, lambda: 10.0, then=heard))
-        while self.desk.busy:
+        while any(name.startswith(PROBE) for name in self._in_hand()):
             self.desk.step()
 
     # -- the race ----------------------------------------------------------------------------------------
 
     def _race(self) -> None:
-        """A tagger soon, then rounds of trials."""
-        self._train(self.plan.candidate(self.plan.first).recipe, then=self._first_is_there)
-        staying = list(self.runners.values())
-        for round_trials in rounds(self.plan.trials):
-            for runner in ranked(staying):
-                for trial in round_trials:
+        """Rounds of trials, in which fewer and fewer take part.
+
+        A place that has nothing to do in a round works ahead on later trials; what they say counts when their round
+        comes, so that the outcome does not depend on who was quick.
+        """
+        staying, counted = list(self.runners.values()), list[int]()
+        for trials in rounds(self.plan.trials):
+            order = ranked(staying, counted)
+            for trial in (*trials, *range(trials[-1] + 1, self.plan.trials)):
+                for runner in order:
                     self._try(runner, trial)
-            self._work_off({r.name for r in staying})
+            counted += trials
+            self._work_off({self._trial_of(runner, trial) for runner in staying for trial in trials})
             staying = [r for r in staying if not r.failed]
-            complete = [r for r in staying if set(round_trials) <= set(r.predictions)]
-            if len(complete) < len(staying):  # the clock has cut this round: what was believed before decides
-                break
-            staying = after_round(staying, len(complete[0].predictions)) if complete else []
+            if any(set(trials) - set(r.predictions) for r in staying):
+                break  # the clock has cut this round: what was believed before decides
+            before, staying = staying, after_round(staying, counted)
+            gone = [r for r in before if r not in staying]
+            self.desk.drop({self._trial_of(r, trial) for r in gone for trial in range(self.plan.trials)})
+        self.desk.drop({t.job.name for t in self.desk.waiting if t.until is not None})
         self._work_off(set())
+
+    def _trial_of(self, runner: Runner, trial: int) -> str:
+        """The name of the job that judges a recipe."""
+        return self.materials.trial(RECIPES[runner.name], trial)[-1].name
 
     def _try(self, runner: Runner, trial: int, seed: int | None = None) -> None:
         """One trial of a recipe, with what it starts from."""
@@ -282,8 +294,8 @@ class _Fitting:
 
         *before, last = self.materials.trial(recipe, trial, seed)
         for job in before:
-            self._add(job, recipe, self._race_ends)
-        self._add(last, recipe, self._race_ends, heard)
+            self._add(job, recipe, partial(self._race_ends, job.name))
+        self._add(last, recipe, partial(self._race_ends, last.name), heard)
 
     def _add(
         self, job: Any, recipe: Recipe, until: Callable[[], float] | None, then: Callable[[Answer], None] | None = None
@@ -295,18 +307,21 @@ class _Fitting:
 
         self.desk.add(Task(job, recipe, expected, until, then or (lambda answer: None)))
 
-    def _race_ends(self) -> float:
-        """When the last trial must have ended, so that the one that leads can be trained on everything."""
+    def _race_ends(self, job: str = "") -> float:
+        """When a job of the race must have ended, so that the one that leads can be trained on everything after it."""
         leader = self._leader()
         if leader is None:
             return self.clock.seconds
-        needed = 0.0 if self._final_of(leader).finished else self._cost_of_final(RECIPES[leader])
+        needed = (
+            0.0 if self._final_of(leader).finished else self._cost_of_final(RECIPES[leader], {job, *self.desk.running})
+        )
         return self.clock.seconds - needed - _ON_TOP
 
-    def _cost_of_final(self, recipe: Recipe) -> float:
+    def _cost_of_final(self, recipe: Recipe, without: Collection[str] = ()) -> float:
+        """Seconds that its jobs still take, but for some of them."""
         expected = cost(recipe, self.here, self.known, self.speed)
-        jobs = self.materials.final(recipe)
-        return sum(seconds_of(job, expected) for job in jobs if not job.finished)
+        jobs = [job for job in self.materials.final(recipe) if not job.finished and job.name not in without]
+        return sum(max(0.0, seconds_of(job, expected) - self.desk.seconds_at(job.name)) for job in jobs)
 
     def _leader(self) -> str | None:
         order = final_order(list(self.runners.values()))
@@ -324,13 +339,14 @@ class _Fitting:
 
     def _first_is_there(self, answer: Answer) -> None:
         if not answer.failed:
-            self._publish((self.plan.first,))
-            self.tell(f"{self.clock.now:4.0f} s  a first tagger is in {self.folder.path} ({self.plan.first})")
+            name = answer.job.name.removesuffix(FINAL)
+            self._publish((name,))
+            self.tell(f"{self.clock.now:4.0f} s  a first tagger is in {self.folder.path} ({name})")
 
     def _work_off(self, names: set[str]) -> None:
-        """Step until the trials of these recipes are done; with none, until all is."""
+        """Step until these jobs are done; with none, until all is."""
         while self.desk.busy:
-            if names and not any(n.partition("-trial-")[0].partition("@")[0] in names for n in self._in_hand()):
+            if names and not names & set(self._in_hand()):
                 return
             self.desk.step()
             self.folder.spend(self.clock.now)
@@ -384,8 +400,8 @@ class _Fitting:
             return None
         kin = [Runner(f"{winner.name}@{self.ask.seed + k}", winner.expected) for k in range(1, VOTERS)]
         if self._room_for(kin, winner):
-            for runner in kin:
-                for trial in range(self.plan.trials):
+            for trial in range(self.plan.trials):
+                for runner in kin:
                     self._try(runner, trial, int(runner.name.partition("@")[2]))
             self._work_off(set())
         found = [ballot(winner, kin), ballot(winner, [r for r in order if r is not winner])]

@@ -21,6 +21,7 @@ from nershift.methods.base import Method
 from nershift.model_store import load_model
 
 TARGET = "target"
+PROBE, FINAL = "probe-", "-final"  # how the names of such jobs begin and end
 _JUDGED = 500  # sentences of a source that plays the target
 
 
@@ -101,11 +102,11 @@ class Materials:
 
     def final(self, recipe: Recipe, seed: int | None = None) -> list[Job]:
         """The jobs that train a recipe on all it may use."""
-        return self._jobs(recipe, f"{_named(recipe, seed)}-final", seed, dev=self._file("dev"))
+        return self._jobs(recipe, f"{_named(recipe, seed)}{FINAL}", seed, dev=self._file("dev"))
 
     def probe(self, recipe: Recipe) -> Job:
         """A few updates, timed."""
-        return replace(self._job(recipe, f"probe-{recipe.name}", self.seed, "probe"), sources=())
+        return replace(self._job(recipe, f"{PROBE}{recipe.name}", self.seed, "probe"), sources=())
 
     def settings(self, recipe: Recipe) -> dict[str, Any]:
         """Those of a run of the recipe."""

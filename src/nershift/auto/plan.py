@@ -15,6 +15,7 @@ from nershift.errors import SetupError
 FOLDS = 5
 _FINISH = 6.0  # seconds for scores and the report
 _RACE = 0.75  # share of the time that a first round may take
+_ONE = 0.7  # share of the time that one recipe may take, judged once and trained: estimates err
 _DOUBT = 0.5  # a recipe that we know little of is tried before one that is surely worse
 
 
@@ -140,7 +141,7 @@ def _that_fit(
             continue
         needed = candidate.cost.alone + (candidate.cost.train if trials else 0.0)
         round_one = candidate.cost.alone if trials else 0.0
-        if needed > seconds:
+        if needed > _ONE * seconds:
             left_out.append((candidate.recipe.name, f"it needs {in_words(needed)}"))
         elif (spent + round_one) / places > _RACE * seconds:
             left_out.append((candidate.recipe.name, "the time is spent on more promising ones"))

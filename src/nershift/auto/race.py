@@ -79,9 +79,14 @@ def rounds(trials: int) -> list[list[int]]:
     return parts
 
 
-def beliefs(runners: Sequence[Runner], seed: int = 0) -> dict[str, Belief]:
-    """What to believe of each recipe: evidence (a normal prior) and trials that all of them ran, weighed."""
-    common = sorted(set.intersection(*(set(r.predictions) for r in runners))) if runners else []
+def beliefs(runners: Sequence[Runner], trials: Sequence[int] | None = None, seed: int = 0) -> dict[str, Belief]:
+    """What to believe of each recipe: evidence (a normal prior) and trials that all of them ran, weighed.
+
+    Args:
+        trials: those to look at; by default all.
+    """
+    ran = set.intersection(*(set(r.predictions) for r in runners)) if runners else set()
+    common = sorted(ran if trials is None else ran & set(trials))
     prior = np.array([r.expected.gain for r in runners])
     doubt = np.array([r.expected.doubt for r in runners])
     if not common or len(runners) < 2:
@@ -107,27 +112,27 @@ def _measured(rows: NDArray[np.int64], trials: int, seed: int) -> tuple[NDArray[
     return whole - whole.mean(), noise
 
 
-def ranked(runners: Sequence[Runner]) -> list[Runner]:
+def ranked(runners: Sequence[Runner], trials: Sequence[int] | None = None) -> list[Runner]:
     """The best believed first; recipes that failed are not among them."""
     able = [r for r in runners if not r.failed]
-    believed = beliefs(able)
+    believed = beliefs(able, trials)
     return sorted(able, key=lambda r: (-believed[r.name].mean, r.name))
 
 
-def after_round(runners: Sequence[Runner], trials: int) -> list[Runner]:
+def after_round(runners: Sequence[Runner], trials: Sequence[int]) -> list[Runner]:
     """Those that stay after a round; the others are told when they left.
 
     Args:
-        trials: how many each has run.
+        trials: those that count: of this round and the rounds before.
     """
-    order = ranked(runners)
-    believed = beliefs(order)
+    order = ranked(runners, trials)
+    believed = beliefs(order, trials)
     keep = max(_KEPT, -(-len(order) // 2))
     best = believed[order[0].name] if order else None
     staying = [r for r in order[:keep] if best is None or believed[r.name].beats(best) >= _HOPELESS or r is order[0]]
     for runner in order:
         if runner not in staying:
-            runner.left = trials
+            runner.left = len(trials)
     return staying
 
 

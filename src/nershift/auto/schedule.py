@@ -95,6 +95,10 @@ class Desk:
         for name in late:
             self._cut(self.running.pop(name))
 
+    def seconds_at(self, name: str) -> float:
+        """How long a job has been running; 0: it is not."""
+        return self.clock.now - self.running[name].began if name in self.running else 0.0
+
     def drop(self, names: set[str]) -> None:
         """Forget these jobs, running or not."""
         self.waiting = [t for t in self.waiting if t.job.name not in names]

@@ -15,7 +15,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from nershift.server.versions import Store
 
 log = logging.getLogger(__name__)
 _FINAL = ("done", "failed", "cancelled")
+_OF_A_RUN = ("config.yaml", "fit.json", "log.jsonl", "metrics.json", ".lock")  # files that a version has no use for
 
 
 @dataclass
@@ -223,6 +224,8 @@ class Jobs:
             "seconds": self.limits.train_seconds,
             "cross_validate": plan.cross_validate,
             "verify": self.store.verify,
+            "fit_minutes": self.limits.fit_minutes if plan.cross_validate else 0.0,
+            "fit_from": self.limits.fit_from,
         }
         (scratch / "job.json").write_text(json.dumps(settings), encoding="utf-8")
         with self._lock, open(scratch / "errors.txt", "wb") as errors:
@@ -249,6 +252,8 @@ class Jobs:
                 self.store.add(plan.version(news["ready"], news["method"]), plan.labels)
                 self.store.choose(plan.name)
                 job.version, job.message = plan.name, f"{plan.name} serves"
+            elif "better" in news:
+                self._take_better(job, plan, news)
             elif "f1" in news:
                 if news["f1"] and job.version:
                     self.store.add_score(job.version, news["f1"])
@@ -257,6 +262,21 @@ class Jobs:
                 self._end(job, "failed", news["failed"])
             else:
                 job.state, job.progress, job.message = news["state"], news["progress"], news["message"]
+
+    def _take_better(self, job: Job, plan: Plan, news: dict[str, Any]) -> None:
+        """Another recipe learns these labels better: it becomes the next version, beside the adapted one."""
+        better = replace(plan, name=self.store.next_name(), note=f"{plan.note} ({news['recipe']})".strip())
+        folder = self.store.new_folder(better.name)
+        for path in Path(news["folder"]).iterdir():
+            if path.is_file() and path.name not in _OF_A_RUN:
+                shutil.copy(path, folder)
+        self.store.add(better.version(news["better"], news["method"]), plan.labels)
+        if self.store.current == plan.name:  # unless somebody has chosen another one meanwhile
+            self.store.choose(better.name)
+        job.version, job.message = better.name, f"{better.name} serves: {news['recipe']} was better"
+        if news["f1"]:
+            self.store.add_score(better.name, news["f1"])
+            job.f1 = news["f1"]
 
 
 def _why(job: Job, code: int, scratch: Path) -> str:

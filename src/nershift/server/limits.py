@@ -69,5 +69,7 @@ class Limits:
     loaded: int = 3  # versions in memory
     jobs: int = 50  # remembered
     train_seconds: float = 40.0  # of one adaptation, cross-validation apart
+    fit_minutes: float = 3.0  # after it, for other recipes; 0: never
+    fit_from: int = 40  # labelled sentences from which on these can be told apart
     silent_seconds: float = 180.0  # that its process may say nothing; then it is ended
     adapt_seconds: float = 1_200.0  # of one adaptation with everything; then it is ended

@@ -201,10 +201,13 @@ class SuggestAnswer(BaseModel):
 
 
 class F1(BaseModel):
-    """Micro F1 of entities, mean and standard deviation over the folds of a cross-validation."""
+    """Micro F1 of entities, mean and standard deviation over the folds of a cross-validation.
+
+    All folds together have no deviation.
+    """
 
     mean: float
-    sd: float
+    sd: float | None
     folds: int
 
 

@@ -10,12 +10,14 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from nershift.data.formats import jsonl
 from nershift.data.problems import Problems
+from nershift.data.spans import Sentence
 from nershift.errors import NershiftError, StorageError
 from nershift.manifest import check_files
 
@@ -57,6 +59,35 @@ def _adapt(job: dict[str, Any], say: Callable[..., None]) -> None:
     if job["cross_validate"]:
         f1 = cross_validate(base, sentences, scratch, seconds, lambda p, m: say("validating", p, m))
         say(f1=f1)
+    if job["fit_minutes"] and len(sentences) >= job["fit_from"]:
+        _race(job, base, sentences, say)
+
+
+def _race(job: dict[str, Any], base: Path, sentences: Sequence[Sentence], say: Callable[..., None]) -> None:
+    """The labels are enough to judge other recipes on: a better one makes a version of its own."""
+    from nershift.server.racing import race
+
+    began = time.monotonic()
+
+    def tell(line: str) -> None:
+        share = (time.monotonic() - began) / (60 * job["fit_minutes"])
+        say("comparing", min(share, 0.99), line.strip()[:200] or "comparing recipes")
+
+    chosen = race(base, sentences, Path(job["scratch"]) / "fit", float(job["fit_minutes"]), tell)
+    if chosen is not None:
+        types, expected = list(chosen.tagger().types), chosen.facts["expected"]
+        f1 = (
+            None
+            if expected is None
+            else {"mean": round(expected["value"], 4), "sd": None, "folds": chosen.facts["plan"]["trials"]}
+        )
+        say(
+            better=types,
+            folder=str(chosen.folder),
+            method=str(chosen.run.metrics["method"]),
+            recipe=chosen.winner,
+            f1=f1,
+        )
 
 
 def _end_with_server() -> None:

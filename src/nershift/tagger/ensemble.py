@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+from nershift.arguments import found
 from nershift.data.spans import Sentence, Span
 from nershift.errors import CheckpointError, ConfigError
 from nershift.tagger.entities import ReadsTexts
@@ -61,6 +62,8 @@ class Ensemble(ReadsTexts):
     """
 
     def __init__(self, taggers: Sequence[Tagger]) -> None:
+        if isinstance(taggers, Sequence) and (odd := [t for t in taggers if not isinstance(t, ReadsTexts)]):
+            raise ConfigError(found(odd[0]), place="Ensemble", expected="a list of taggers", fix="Tagger.load(folder)")
         if not taggers:
             raise ConfigError("an ensemble without taggers", expected="one or more")
         self.taggers = list(taggers)
@@ -79,6 +82,8 @@ class Ensemble(ReadsTexts):
     @classmethod
     def load(cls, folders: Sequence[str | Path], device: str = "cpu", verify: bool = True) -> Ensemble:
         """Load the taggers of these folders; a folder that names further voters stands for all of them."""
+        if isinstance(folders, (str, Path)):
+            raise ConfigError(found(folders), place="Ensemble.load", expected="a list of folders")
         return cls([Tagger.load(folder, device, verify) for given in folders for folder in voters_of(Path(given))])
 
     def tag_sentences(self, sentences: Sequence[Sentence], batch_size: int = 128) -> list[Sentence]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, overload
 
+from nershift.arguments import found
 from nershift.data.spans import Sentence, Span
 from nershift.data.tokenizer import sentences as split_sentences
 from nershift.data.tokenizer import tokenize
+from nershift.errors import DataError
 
 SCHEMA = Path(__file__).with_name("entities.schema.json")  # of an entity in every answer
 
@@ -67,7 +69,14 @@ class ReadsTexts(ABC):
         return place_entities(texts, self.tag_sentences(parts), owner)
 
     def tag_tokens(self, rows: Iterable[Sequence[str]]) -> list[Sentence]:
-        return self.tag_sentences([Sentence.of(tokens) for tokens in rows])
+        if isinstance(rows, str) or not isinstance(rows, Iterable):
+            raise DataError(found(rows), place="tokens", expected="a list of tokens for each sentence")
+        sentences = [Sentence.of(tokens) for tokens in rows]
+        odd = [(i, t) for i, s in enumerate(sentences, 1) for t in s.tokens if not isinstance(t, str)]
+        if odd:
+            number, token = odd[0]
+            raise DataError(found(token), place=f"tokens of sentence {number}", expected="each token as text (str)")
+        return self.tag_sentences(sentences)
 
     @overload
     def predict(self, text: str) -> list[Entity]: ...
@@ -77,9 +86,21 @@ class ReadsTexts(ABC):
         """Entities of a text, or of each text of a list. Text of any length is read whole."""
         if isinstance(text, str):
             return self.tag_texts([text])[0]
-        return self.tag_texts(text)
+        return self.tag_texts(as_texts(text))
 
     __call__ = predict
+
+
+def as_texts(given: object) -> list[str]:
+    """A list of texts, whatever holds them."""
+    expected = "a text (str), or a list of texts"
+    if isinstance(given, (bytes, Mapping)) or not isinstance(given, Iterable):
+        raise DataError(found(given), place="tagger", expected=expected)
+    texts = list(given)
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise DataError(found(text), place=f"text {number + 1}", expected=expected)
+    return texts
 
 
 def split_texts(texts: Sequence[str]) -> tuple[list[Sentence], list[tuple[int, int]]]:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nershift.arguments import as_path
 from nershift.backend.device import find_device
 from nershift.data.spans import Sentence, Span
 from nershift.errors import CheckpointError
@@ -20,7 +21,7 @@ from nershift.manifest import manifested
 from nershift.methods.adapter import Neighbour, SentenceAdapter, load_adapter
 from nershift.model import Batch, TaggingModel
 from nershift.model_store import load_model, save_model
-from nershift.tagger.entities import Entity, ReadsTexts, place_entities, split_texts
+from nershift.tagger.entities import Entity, ReadsTexts, as_texts, place_entities, split_texts
 from nershift.tagger.long_sentences import Parts, tag_in_parts
 from nershift.text.word_cache import CACHE_BYTES
 
@@ -65,7 +66,8 @@ class Tagger(ReadsTexts):
             verify: compare the hashes of its files with the folder's manifest first.
         """
         where = find_device(device)
-        model, meta = load_model(Path(folder), verify)
+        folder = as_path(folder, "Tagger.load", "the folder of a finished run")
+        model, meta = load_model(folder, verify)
         keys = [key for key, _ in model.named_heads()]
         if TARGET not in keys:
             raise CheckpointError(
@@ -74,8 +76,8 @@ class Tagger(ReadsTexts):
                 expected="the folder of a run that was trained for a target",
                 fix=f"adapt it first: nershift adapt --from {folder} --target CORPUS --out DIR",
             )
-        tagger = cls(model.to(where), meta, adapter=load_adapter(Path(folder)))
-        tagger.folder = Path(folder)
+        tagger = cls(model.to(where), meta, adapter=load_adapter(folder))
+        tagger.folder = folder
         return tagger
 
     @classmethod
@@ -99,10 +101,11 @@ class Tagger(ReadsTexts):
         return push(self, repo_id, license=license, **options)
 
     def save(self, folder: str | Path) -> None:
-        with manifested(Path(folder)):
+        folder = as_path(folder, "Tagger.save")
+        with manifested(folder):
             if self.adapter is not None:
-                self.adapter.save(Path(folder))
-            save_model(Path(folder), self.model, self.meta)
+                self.adapter.save(folder)
+            save_model(folder, self.model, self.meta)
 
     def tag_texts(self, texts: Sequence[str], adapt: bool = False) -> list[list[Entity]]:
         """Entities of each text; with ``adapt``, each sentence is tagged by weights of its own."""
@@ -190,7 +193,7 @@ class Tagger(ReadsTexts):
         """
         if isinstance(text, str):
             return self.tag_texts([text], adapt=True)[0]
-        return self.tag_texts(text, adapt=True)
+        return self.tag_texts(as_texts(text), adapt=True)
 
     def adapt_sentences(self, sentences: Sequence[Sentence]) -> list[Sentence]:
         """:meth:`tag_sentences` with a step on each sentence's nearest labelled ones before it is tagged."""
