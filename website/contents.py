@@ -7,7 +7,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 REPOSITORY = "https://github.com/nershift/nershift"
 PAPERS = ("metaner", "metacross", "datnet", "crosslm", "laner")
-RESULTS = ("baselines", "few", *PAPERS)
+RESULTS = tuple(
+    name for name in ("baselines", "few", "fit", *PAPERS) if (ROOT / "experiments" / name / "README.md").exists()
+)
 
 # Heading: pages in their order, by their place on the site.
 CONTENTS: dict[str, tuple[str, ...]] = {
