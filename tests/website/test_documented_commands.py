@@ -5,6 +5,8 @@ Five kinds are not run; for each, what can be checked is checked.
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import json
 import re
 import shutil
@@ -56,11 +58,14 @@ def takes_hours(words: tuple[str, ...]) -> bool:
 
 
 def writes_into_the_checkout(words: tuple[str, ...]) -> bool:
-    """Experiments, which have tests of their own (tests/experiments); verb and options must be known."""
-    if words[:3] != ("python", "-m", "experiments"):
+    """Experiments, which have tests of their own (tests/experiments); module, verb and options must be known."""
+    if words[:2] != ("python", "-m") or not words[2].startswith("experiments"):
         return False
-    from experiments.__main__ import app as grids
-
+    name = "experiments.__main__" if words[2] == "experiments" else words[2]
+    module = importlib.import_module(name)
+    grids = getattr(module, "app", None)
+    if grids is None:  # it reads its words itself
+        return 'if __name__ == "__main__":' in inspect.getsource(module)
     known: dict[str, Any] = dict(typer.main.get_command(grids).commands)  # type: ignore[attr-defined]
     return knows(known, list(words[3:]))
 
