@@ -12,6 +12,7 @@ from experiments.spec_names import current_names, first_names, run_settings
 from nershift.config import merge
 
 Labels = Literal["own", "homogeneous"]
+_SHARED = {"source_only": "finetune", "selftrain": "finetune", "teacher_student": "finetune"}
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,8 @@ class Cell:
         """Names the pre-training that this cell shares with others, if it can share one."""
         if self.joint:
             return None
-        first = first_names({"method": self.pretrained_by, "config": self.config})
+        config = {k: v for k, v in self.config.items() if not (k == "options" and self.other_options)}
+        first = first_names({"method": self.pretrained_by, "config": config})
         stage = {k: v for k, v in first["config"].items() if k not in ("train", "selection")}
         for block in {"decoder", "options"} & stage.keys():  # how the target's head starts is no matter of the sources
             stage[block] = {k: v for k, v in stage[block].items() if k not in ("start", "same", "new_rows")}
@@ -87,8 +89,12 @@ class Cell:
     @property
     def pretrained_by(self) -> str:
         """The method whose pre-training this one starts from."""
-        shared = {"source_only": "finetune"}
-        return shared.get(self.method, self.method.removesuffix("-zero").removesuffix("-few"))
+        return _SHARED.get(self.method, self.method.removesuffix("-zero").removesuffix("-few"))
+
+    @property
+    def other_options(self) -> bool:
+        """Are the cell's options unknown to the method of its pre-training?"""
+        return self.method in _SHARED
 
     @property
     def paper(self) -> str:

@@ -202,8 +202,10 @@ def _phases(cell: Cell, config: Config) -> tuple[_Work | None, _Work | None]:
     if base == "bilm":
         text = sum(texts) or own + sum(sources)
         return _Work(first, [text], sum), target if own else _Work(second, sources, sum, dev=source_dev)
-    if base == "selftrain":
+    if cell.method == "selftrain":
         return mixed, _Work(second, [*sources, sum(texts) // 4], sum, dev=source_dev)
+    if cell.method == "teacher_student":
+        return mixed if sources else None, _Work(second, [sum(texts)], sum, dev=dev, passes=2.0)
     if base in ("datnet", "auto-datnet"):
         share = options.get("source_share", 0.4)
         return None, _Work(

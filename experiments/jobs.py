@@ -138,7 +138,8 @@ def run_pretraining(cell: Cell, work: Path, *, halved: int = 0) -> None:
         return
     trial = work / f"{folder.name}{_suffix(halved)}"
     fresh, began, cpu = not trial.exists(), time.monotonic(), time.process_time()
-    config = {k: v for k, v in smaller(cell, halved).items() if k != "train"}
+    unknown = ("train", "options") if cell.other_options else ("train",)
+    config = {k: v for k, v in smaller(cell, halved).items() if k not in unknown}
     run.pretrain(cell.pretrained_by, _sources(cell), out=trial, config=config, seed=cell.seed, quiet=True)
     facts: dict[str, Any] = {}
     if fresh:
@@ -158,7 +159,7 @@ def run_cell(cell: Cell, work: Path, *, provenance: Mapping[str, Any] | None = N
     done = run.transfer(
         cell.method,
         _target(cell),
-        () if start else _sources(cell),
+        () if start and not METHODS[cell.method].keeps_sources else _sources(cell),
         out=folder,
         shots=cell.shots,
         ratio=cell.ratio,

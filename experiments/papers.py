@@ -15,6 +15,7 @@ import experiments.laner.tables
 import experiments.metacross.tables
 import experiments.metaner.fair
 import experiments.metaner.tables
+import experiments.unlabelled.tables
 from experiments.table import Table
 from nershift.errors import ConfigError, nearest
 
@@ -22,6 +23,7 @@ _MODULES = (
     experiments.baselines.tables,
     experiments.few.tables,
     experiments.fit.tables,
+    experiments.unlabelled.tables,
     experiments.metaner.fair,
     experiments.metaner.tables,
     experiments.metacross.tables,
@@ -38,6 +40,7 @@ TITLES = {
     "baselines": "Baselines",
     "few": "Few labels",
     "fit": "The choice of `nershift fit`",
+    "unlabelled": "Unlabelled text",
     "metaner": "MetaNER",
     "metacross": "MetaCross",
     "crosslm": "CrossLM",

@@ -24,7 +24,7 @@ LAYERS = (
     ("tagger",),
     ("run_folder",),
     ("run", "dapt"),
-    ("resume_run",),
+    ("resume_run", "distillation"),
     ("labelling",),
     ("auto",),
     ("server", "demo"),

@@ -20,7 +20,10 @@ _TEXT = [
 def make_encoder_folder(
     kind: str, folder: Path, seed: int = 0, size: int = 16, layers: int = 3, text: Sequence[str] = _TEXT
 ) -> Path:
-    """``kind``: bert, distilbert, electra, roberta or mpnet; sub-words are those of ``text``."""
+    """``kind``: bert, distilbert, electra, roberta, mpnet or gemma; sub-words are those of ``text``.
+
+    The last is decoder-only and reads in both directions; ``gemma-causal`` is the same, but reads forwards.
+    """
     import tokenizers
     import transformers
 
@@ -34,8 +37,9 @@ def make_encoder_folder(
     vocabulary = {piece: i for i, piece in enumerate([*special, *pieces])}
     raw = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocabulary, unk_token="<unk>"))
     raw.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    decoder = kind.startswith("gemma")
     raw.post_processor = tokenizers.processors.TemplateProcessing(
-        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 3)]
+        single="<s> $A" if decoder else "<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 3)]
     )
     names = {"bos": "<s>", "cls": "<s>", "pad": "<pad>", "unk": "<unk>", "sep": "</s>", "mask": "<mask>"}
     tokenizer = transformers.PreTrainedTokenizerFast(
@@ -49,6 +53,23 @@ def make_encoder_folder(
     }
     if kind == "distilbert":
         config: Any = transformers.DistilBertConfig(dim=size, n_layers=layers, n_heads=2, hidden_dim=24, **shared)
+    elif decoder:
+        config = transformers.Gemma3TextConfig(
+            hidden_size=size,
+            num_hidden_layers=layers,
+            num_attention_heads=2,
+            num_key_value_heads=1,
+            head_dim=8,
+            query_pre_attn_scalar=8,
+            intermediate_size=24,
+            sliding_window=8,
+            sliding_window_pattern=2,
+            bos_token_id=0,
+            eos_token_id=3,
+            use_bidirectional_attention=kind == "gemma",
+            use_cache=False,
+            **shared,
+        )
     else:
         classes = {"bert": "Bert", "electra": "Electra", "roberta": "Roberta", "mpnet": "MPNet"}
         config = getattr(transformers, f"{classes[kind]}Config")(

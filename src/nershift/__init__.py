@@ -20,6 +20,7 @@ _HOMES = {
     "adapt": "nershift.run",
     "builtin_corpus": "nershift.data.builtin",
     "compare": "nershift.comparison",
+    "distil": "nershift.distillation",
     "fit": "nershift.auto.fit",
     "fit_plan": "nershift.auto.fit:plan",
     "export_onnx": "nershift.tagger.onnx.export",
@@ -40,6 +41,7 @@ __all__ += [
     "adapt",
     "builtin_corpus",
     "compare",
+    "distil",
     "export_onnx",
     "fit",
     "fit_plan",
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from nershift.data.formats import read_corpus, write_corpus
     from nershift.data.formats.base import register as register_format
     from nershift.data.spans import Sentence, Span
+    from nershift.distillation import distil
     from nershift.encoders.base import register as register_encoder
     from nershift.errors import NershiftError
     from nershift.heads.base import register as register_head

@@ -14,17 +14,19 @@ from nershift.encoders.base import Encoder
 from nershift.encoders.learned_rates import LearnedRates
 from nershift.errors import SetupError
 from nershift.heads.base import Head, Targets, on_device, pad_targets
+from nershift.heads.soft import SoftTargets
 from nershift.text.batches import bounded_batches
 
 
 @dataclass
 class Batch:
-    """Sentences of one domain as tensors. ``targets`` are there when they are labelled."""
+    """Sentences of one domain as tensors, with ``targets`` where they are labelled or ``soft`` ones of a teacher."""
 
     key: str
     sentences: Sequence[Sentence]
     inputs: dict[str, Tensor]
     targets: Tensor | None = None  # of the head, [B, L, …]
+    soft: SoftTargets | None = None  # of a teacher's head
 
     @property
     def mask(self) -> Tensor:
@@ -35,7 +37,8 @@ class Batch:
 
     def to(self, device: torch.device | str) -> Batch:
         targets = self.targets.to(device, non_blocking=True) if self.targets is not None else None
-        return Batch(self.key, self.sentences, on_device(self.inputs, device), targets)
+        soft = self.soft.to(device) if self.soft is not None else None
+        return Batch(self.key, self.sentences, on_device(self.inputs, device), targets, soft)
 
 
 class TaggingModel(nn.Module):
@@ -97,6 +100,8 @@ class TaggingModel(nn.Module):
 
     def loss(self, batch: Batch, states: Tensor) -> Tensor:
         """:meth:`forward` for those who have the states already."""
+        if batch.soft is not None:
+            return self.head(batch.key).soft_loss(states, batch.mask, batch.soft).mean()
         if batch.targets is None:
             raise SetupError(f"the batch of '{batch.key}' is raw text: it has nothing to learn from")
         return self.head(batch.key).loss(states, batch.mask, batch.targets).mean()

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from nershift.arguments import as_block, as_path
 from nershift.config import Config, TrainConfig, build, current_names, merge, to_dict
+from nershift.data.apart import Without, fingerprints, without
 from nershift.data.corpus import Corpus, subset
 from nershift.data.raw import RawText
 from nershift.data.spans import Sentence
@@ -130,20 +131,50 @@ class Request:
 
     @cached_property
     def setup(self) -> Setup:
-        target, types = self.target, tuple[str, ...]()
+        target, types, rest = self.target, tuple[str, ...](), list[Sentence]()
         selection = self._selection()
         if target is not None:
             labelled = [s for name in ("train", "dev") for s in target.splits.get(name, ())]
             types = tuple(sorted({*target.declared, *(span.label for s in labelled for span in s.spans)}))
             if self.ratio is not None or (self.shots is not None and (self.shots or "train" in target.splits)):
                 few = subset(target.train, shots=self.shots, ratio=self.ratio, seed=self.config.seed)
+                known = {id(s) for s in few}
+                rest = [s.with_spans(()) for s in target.train if id(s) not in known]
                 target = target.with_splits(train=few)
             target = selected_on(target, selection)
         pooled = METHODS[self.method].pools_sources
         config = replace(with_batch_sizes(self.config, target, self.sources, pooled), selection=selection)
         options: Any = build(METHODS[self.method].Options, self.config.options, "config.options")
-        started = self.start is not None
-        return Setup(config, options, target, types, tuple(self.sources), dict(self.raw), started)
+        scored, left_out = self._scored, dict[str, int]()
+
+        def unseen(name: str, text: Sequence[Sentence]) -> Sequence[Sentence]:
+            kept = without(text, scored)
+            if isinstance(kept, Without):
+                left_out[name] = len(kept.removed)
+            return kept
+
+        def with_unseen(corpus: Corpus) -> Corpus:
+            raw = corpus.splits.get("raw")
+            return corpus.with_splits(raw=unseen(corpus.name, raw)) if raw else corpus
+
+        return Setup(
+            config,
+            options,
+            with_unseen(target) if target is not None else None,
+            types,
+            tuple(map(with_unseen, self.sources)),
+            {name: unseen(name, text) for name, text in self.raw.items()},
+            pretrained=self.start is not None,
+            unlabelled=unseen("the other training sentences", rest),
+            scored=scored,
+            left_out=left_out,
+        )
+
+    @property
+    def _scored(self) -> frozenset[str]:
+        """What no unlabelled text may have: the target's dev and test sentences."""
+        splits = self.target.splits if self.target is not None else {}
+        return fingerprints(s for name in ("dev", "test") for s in splits.get(name, ()))
 
     def _selection(self) -> Selection:
         """What chooses the weights; ``auto`` as the few labels of a real target would have it."""
@@ -293,7 +324,8 @@ def train_tagger(
     """The trained tagger, and the result of each stage; ``total`` as in :class:`Training`.
 
     The hooks of a method are called in this order, and none relies on another having been called: ``pretrain``,
-    ``train``, ``save_artifacts``, ``finish``, ``adapter``; then, for the results, ``run_notes`` and ``measures``.
+    ``teach``, ``train``, ``save_artifacts``, ``finish``, ``adapter``; then, for the results, ``run_notes`` and
+    ``measures``.
     """
     config = method.config
     with TrainLogger(folder, quiet=quiet, tensorboard=config.tensorboard, main=processes.main) as logger:
@@ -302,7 +334,7 @@ def train_tagger(
             model = training.run("pretrain", None)
         else:
             model = _pretrained(request.start, config).to(processes.device)
-        model = training.run("train", model)
+        model = training.run("train", training.run("teach", model))
     if model is None:
         raise SetupError(f"method '{request.method}' has nothing to train", fix="give it --source or --target corpora")
     if processes.main:
@@ -326,6 +358,8 @@ def facts_of(request: Request, method: Method, model: TaggingModel, stages: Mapp
 def _selection(method: Method, stages: Mapping[str, Any]) -> str:
     """What chose the weights: the target's dev split if its labels were learned, else those of the sources."""
     scores = [stage["dev_f1"] for stage in stages.values()]
+    if method.selected_by and scores:
+        return method.selected_by
     if not scores or scores[-1] is None:
         block = "train" if any(not name.startswith("pretrain") for name in stages) else "pretrain"
         return "mean of the last weights" if getattr(method.config, block).average_last else "last"
@@ -461,8 +495,8 @@ class Training:
     results: dict[str, dict[str, Any]] = field(default_factory=dict)  # of each training, by name
 
     def run(self, block: str, start: TaggingModel | None) -> TaggingModel | None:
-        """The model after stage ``block`` (pretrain or train); ``start`` itself if the method has no such stage."""
-        times = getattr(self.method.config, block).model_soup
+        """The model after stage ``block`` (pretrain, teach or train); ``start`` itself if the method has none such."""
+        times = 1 if block == "teach" else getattr(self.method.config, block).model_soup
         if times > 1:
             return self._run_soup(block, start, times)
         stage = self._stage(block, start)
@@ -487,22 +521,30 @@ class Training:
         return soup.first.model
 
     def _stage(self, block: str, start: TaggingModel | None) -> TrainingStage | None:
-        return self.method.pretrain() if block == "pretrain" else self.method.train(start)
+        if block == "pretrain":
+            return self.method.pretrain()
+        return self.method.teach(start) if block == "teach" else self.method.train(start)
 
     def _loop(self, stage: TrainingStage) -> Loop:
         stage.model.to(self.processes.device)
-        alone = stage.block == "train" and stage.config.model_soup == 1
-        total = self.total if stage.block == "train" else 0
+        last = stage.name.startswith("train")
+        alone = last and stage.config.model_soup == 1
+        total = self.total if last else 0
         return Loop(stage, self.folder / "state", self.processes, self.logger, keep_last=alone, total=total)
 
     def _train(self, stage: TrainingStage) -> Progress:
         loop = self._loop(stage)
         progress = loop.run()
-        result = {"steps": progress.step, "best_step": progress.best_step, "dev_f1": progress.best}
+        result: dict[str, Any] = {"steps": progress.step, "best_step": progress.best_step, "dev_f1": None}
+        result[stage.score_name] = progress.best
         result["total"] = loop.budget.total
-        losses = [e["loss"] for e in self.logger.entries() if e["phase"] == stage.name and "loss" in e]
+        entries = [e for e in self.logger.entries() if e["phase"] == stage.name]
+        losses = [e["loss"] for e in entries if "loss" in e]
         if losses:
             result |= {"first_loss": losses[0], "last_loss": losses[-1]}
+        for name in stage.reported:
+            if last := [e[name] for e in entries if e.get(name) is not None]:
+                result[name] = last[-1]
         for monitor in stage.monitors:  # the best of all epochs: chosen by looking at it
             result[monitor] = max(entry[monitor] for entry in self.logger.entries() if entry["phase"] == stage.name)
         self.results[stage.name] = result

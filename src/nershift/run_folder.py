@@ -230,7 +230,7 @@ def collect_notes(
 ) -> list[str]:
     """All notes on a finished run, as they stand in ``metrics.json`` and in the report."""
     notes = [*beginning(origin), *averaged(stages), *idle(method.config, stages)]
-    return [*notes, *method.run_notes(model), *unused(method), *leaks(method)]
+    return [*notes, *method.run_notes(model), *unused(method), *left_out(method), *leaks(method)]
 
 
 def unused(method: Method) -> list[str]:
@@ -239,6 +239,15 @@ def unused(method: Method) -> list[str]:
         return []
     names = ", ".join(c.name for c in method.setup.sources)
     return [f"Method '{method.name}' learned from the target alone: it did not use the sources ({names})."]
+
+
+def left_out(method: Method) -> list[str]:
+    """Sentences of unlabelled text that the tagger is scored on, which no method gets to see."""
+    return [
+        f"{count:,} sentences of the raw text '{name}' are in the dev or test split of '{method.target.name}', but for "
+        "case and punctuation: they were left out."
+        for name, count in method.setup.left_out.items()
+    ]
 
 
 def leaks(method: Method) -> list[str]:

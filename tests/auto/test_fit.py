@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from nershift.auto import fit as module
+from nershift.auto import fitting as module
 from nershift.auto.fit import fit, plan
 from nershift.auto.recipe import RECIPES, Recipe, register
 from nershift.auto.result import Fit

@@ -38,7 +38,7 @@ def test_recipes_need_what_they_say() -> None:
     assert names(planned(sources=())) == ["target_only"]
     assert {"encoder_target_only", "encoder_finetune"} <= set(names(planned(minutes=120, encoder=SMALL)))
     zero = names(planned(labelled=0, mentions={}, raw=1000))
-    assert set(zero) == {"source_only", "source_only_long", "selftrain"}
+    assert set(zero) == {"source_only", "source_only_long", "selftrain", "source_teacher"}
 
 
 def test_nothing_can_be_done_without_labels_and_sources() -> None:

@@ -51,10 +51,11 @@ def test_beliefs_are_the_product_of_two_normals() -> None:
     assert beliefs(stubborn)["b"].mean == pytest.approx(0.01, abs=1e-3)
 
 
-def test_half_leave_and_two_stay_unless_one_is_hopeless() -> None:
-    field = [runner(f"r{i}", 0.0, right=50 + i, wrong=50 - i) for i in range(6)]
+def test_half_leave_and_three_stay_unless_one_is_hopeless() -> None:
+    field = [runner(f"r{i}", 0.0, right=50 + i, wrong=50 - i) for i in range(8)]
     staying = after_round(field, [0])
-    assert len(staying) == 3
+    assert len(staying) == 4
+    assert len(after_round([runner(f"r{i}", 0.0, right=50 + i, wrong=50 - i) for i in range(4)], [0])) == 3
     assert {r.name for r in field if r.left == 1} == {r.name for r in field} - {r.name for r in staying}
     two = [runner("a", 0.0, right=50, wrong=50), runner("b", 0.0, right=52, wrong=48)]
     assert len(after_round(two, [0])) == 2

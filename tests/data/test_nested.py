@@ -23,9 +23,9 @@ from nershift.errors import DataError
 from nershift.evaluation.error_analysis import analyse
 from nershift.evaluation.metrics import score, token_scores
 from nershift.evaluation.predictions import read_predictions, write_predictions
+from nershift.evaluation.vote import vote
 from nershift.reports import html, markdown, text
 from nershift.reports.model import RunReport
-from nershift.tagger.ensemble import vote
 from nershift.training.mention_replacement import replace_mentions
 
 LEEDS = Sentence.of(["the", "University", "of", "Leeds", "won"], [(1, 4, "ORG"), (3, 4, "LOC")], nested=True)

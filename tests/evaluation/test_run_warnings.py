@@ -155,6 +155,15 @@ def ended_at_its_best(**changed: Any) -> dict[str, Any]:
     return good(phases={"train": a_stage(**{"steps": 400, "best_step": 400, "total": 400, "dev_f1": 0.8} | changed)})
 
 
+def test_a_teacher_that_finds_too_little_in_the_text() -> None:
+    def said(**found: float) -> set[str]:
+        return {k for k in kinds(good(phases={"train": a_stage(**found)})) if "teacher" in k}
+
+    assert said(text_filled=0.0, gold_filled=0.5) == said(text_filled=0.0) == {"silent_teacher"}
+    assert said(text_filled=0.1, gold_filled=0.5) == {"shy_teacher"}
+    assert said(text_filled=0.2, gold_filled=0.5) == said(text_filled=0.1) == said() == set()
+
+
 def test_best_at_the_last_update() -> None:
     found = kinds(ended_at_its_best(), log_of(0.2, 0.4, 0.6, 0.8))["undertrained"]
     assert found.level == "warning"

@@ -10,8 +10,9 @@ import pytest
 from nershift.data.corpus import Corpus
 from nershift.data.spans import Sentence, Span
 from nershift.errors import ConfigError
+from nershift.evaluation.vote import vote
 from nershift.run import transfer
-from nershift.tagger.ensemble import Ensemble, vote
+from nershift.tagger.ensemble import Ensemble
 
 MakeCorpus = Callable[..., Corpus]
 TOKENS = ["Ada", "Lovelace", "left", "London", "today"]

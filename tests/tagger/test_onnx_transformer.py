@@ -27,11 +27,12 @@ ROWS = [
     Sentence.of(["zolpirex" * 30, "1998"]),  # a word of more sub-words than a window
     Sentence.of(["Nobody", "in", "Lima", "spoke", "in", "1998", "."] * 12),  # several windows
 ]
-# One export each of the three families, heads and schemes shared out over them.
+# One export each of the families, heads and schemes shared out over them.
 CASES: dict[str, tuple[str, str, str, bool]] = {
     "bert": ("bert", "crf", "BIOES", False),
     "distilbert": ("distilbert", "softmax", "BIO", False),
     "mpnet": ("mpnet", "crf", "BIO", True),
+    "gemma": ("gemma", "softmax", "BIOES", False),
 }
 
 
@@ -43,7 +44,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
     def make(case: str) -> tuple[Tagger, Path]:
         if case not in cache:
             family, kind, scheme, chars = CASES[case]
-            folder = make_encoder_folder(family, tmp_path_factory.mktemp("encoder") / family, layers=1)
+            layers = 2 if family == "gemma" else 1  # its layers take turns in how far they look
+            folder = make_encoder_folder(family, tmp_path_factory.mktemp("encoder") / family, layers=layers)
             settings = {
                 "kind": "transformer",
                 "transformer": {"name": str(folder), "max_subwords": 24, "overlap": 8},

@@ -21,7 +21,7 @@ from nershift.auto.situation import Situation
 
 # How far apart two situations may be and still speak for each other. Chosen by leaving one corpus out.
 _LABELS = 0.6  # in powers of ten
-_SHARED = 0.35  # share of entities whose type a source has
+_SHARED = 0.6  # share of entities whose type a source has
 _ENCODER = 0.7  # in powers of ten of the weights
 _DOUBT = 0.04  # standard deviation of a recipe's gain before any evidence
 _SEED = 0.015  # … that another draw of labels and weights brings, whatever the evidence

@@ -124,8 +124,9 @@ class Materials:
         own = replace(self._job(recipe, name, seed or self.seed, "train", sources), **more)
         if "tagger" in recipe.needs:
             return [replace(own, start=self.tagger)]
-        if METHODS[recipe.method].pretrain is Method.pretrain or not own.sources:
-            return [own]
+        cls = METHODS[recipe.method]
+        if cls.pretrain is Method.pretrain or not own.sources or cls.pools_sources or cls.keeps_sources:
+            return [own]  # nothing is learned from the sources alone, or they are needed again later
         first = self._pretraining(recipe, sources)
         return [first, replace(own, start=first.name)]
 

@@ -24,7 +24,7 @@ Rows = NDArray[np.int64]  # [sentences, 3]: correct, predicted, gold
 _TRAINING_NOISE = 0.015  # standard deviation of F1 that another seed brings to one training
 _HOPELESS = 0.05  # probability of being the best below which a recipe leaves at once
 _SAMPLES = 500
-_KEPT = 2  # that stay to the end, unless one is hopeless
+_KEPT = 3  # that stay to the end, unless one is hopeless
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class Ballot:
 
 def ballot(winner: Runner, others: Sequence[Runner]) -> Ballot | None:
     """The vote of the winner with two others that ran all of its trials; None where there are no two."""
-    from nershift.tagger.ensemble import vote as count_votes
+    from nershift.evaluation.vote import vote as count_votes
 
     trials = sorted(winner.predictions)
     able = [r for r in others if r is not winner and not r.failed and set(trials) <= set(r.predictions)]

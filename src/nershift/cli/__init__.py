@@ -15,6 +15,7 @@ from nershift.cli import (
     builtin,
     dapt,
     data,
+    distil,
     export,
     fit,
     labelling,
@@ -51,11 +52,26 @@ def _options(
     pass
 
 
-for module in (data, builtin, fit, train, dapt, score, states, predict, methods, thresholds, labelling, serve, export):
+for module in (
+    data,
+    builtin,
+    fit,
+    train,
+    distil,
+    dapt,
+    score,
+    states,
+    predict,
+    methods,
+    thresholds,
+    labelling,
+    serve,
+    export,
+):
     module.register(app)
 
 
-def spread(arguments: Sequence[str], names: Sequence[str] = ("--source", "--raw")) -> list[str]:
+def spread(arguments: Sequence[str], names: Sequence[str] = ("--source", "--raw", "--teacher")) -> list[str]:
     """``--source A B`` as ``--source A --source B``: an option of several values takes all up to the next option.
 
     Example:

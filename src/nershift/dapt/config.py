@@ -36,6 +36,12 @@ class DaptConfig:
     hold_out: float = setting(0.02, "Share of the text held out to measure progress, above 0.", low=0, high=0.5)
     eval_steps: int = setting(200, "Steps between evaluations; at most one pass over the text.", low=1)
     head_lr: float = setting(5e-4, "Learning rate of a new masked-LM head, for a checkpoint without one.", low=0)
+    rank: int | None = setting(
+        None,
+        "Of a decoder-only model: rank of the changes to its linear layers, which alone are trained; 64 if null. "
+        "0: all weights are trained.",
+        low=0,
+    )
     train: TrainConfig = setting(lambda: _TRAINING, "Training on the text; batch_size counts sentences.")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from nershift.config import CharsConfig, EncoderConfig, TransformerConfig
-from nershift.encoders.transformer import TransformerEncoder, load_pretrained, quiet_transformers
+from nershift.encoders.transformer import SAFE, TransformerEncoder, load_pretrained, quiet_transformers
 from nershift.errors import ConfigError
 from nershift.text.subword_vectors import find_encoder
 from nershift.text.word_cache import Vocabulary
@@ -28,7 +28,7 @@ class MaskedLM:
             raise ConfigError(
                 f"the tokenizer of '{name}' has no mask token", place="--encoder", expected="a masked language model"
             )
-        self.model, self.head_is_new = _load(name)
+        self.model, self.head_is_new = self._load(name)
         config = EncoderConfig(
             kind="transformer",
             transformer=TransformerConfig(name=name, max_subwords=max_subwords),
@@ -40,6 +40,25 @@ class MaskedLM:
         own = [p for p in self.model.parameters() if id(p) not in shared]
         # One order in all families, sub-word biases first: gradient norms are summed in it.
         self.head = nn.ParameterList(sorted(own, key=lambda p: len(p) != self.model.config.vocab_size))
+
+    def _load(self, name: str) -> tuple[Any, bool]:
+        """The checkpoint as a masked language model, and whether its head is new."""
+        from transformers import AutoModelForMaskedLM
+
+        try:
+            with quiet_transformers():
+                model, info = AutoModelForMaskedLM.from_pretrained(find_encoder(name), output_loading_info=True, **SAFE)
+        except ValueError:
+            raise ConfigError(
+                f"transformers has no masked language model for the architecture of '{name}'",
+                place="--encoder",
+                expected="an architecture such as BERT, RoBERTa, DistilBERT, MPNet, ELECTRA, DeBERTa or ModernBERT",
+            ) from None
+        model = model.float()
+        model.config.tie_word_embeddings = True
+        model.tie_weights()
+        prefix = f"{model.base_model_prefix}."
+        return model, any(not key.startswith(prefix) for key in info["missing_keys"])
 
     def logits(self, input_ids: Tensor, attention_mask: Tensor, positions: Tensor) -> Tensor:
         """Scores of all sub-words ``[N, V]`` at ``positions [N]`` of the flattened rows ``[R, S]``.
@@ -59,25 +78,3 @@ class MaskedLM:
         """Write a folder that ``encoder.transformer.name`` accepts."""
         self.model.save_pretrained(folder)
         self.encoder.tokenizer.save_pretrained(folder)
-
-
-def _load(name: str) -> tuple[Any, bool]:
-    """The checkpoint as a masked language model, and whether its head is new."""
-    from transformers import AutoModelForMaskedLM
-
-    try:
-        with quiet_transformers():
-            model, info = AutoModelForMaskedLM.from_pretrained(
-                find_encoder(name), output_loading_info=True, use_safetensors=True, trust_remote_code=False
-            )
-    except ValueError:
-        raise ConfigError(
-            f"transformers has no masked language model for the architecture of '{name}'",
-            place="--encoder",
-            expected="an architecture such as BERT, RoBERTa, DistilBERT, MPNet, ELECTRA, DeBERTa or ModernBERT",
-        ) from None
-    model = model.float()
-    model.config.tie_word_embeddings = True
-    model.tie_weights()
-    prefix = f"{model.base_model_prefix}."
-    return model, any(not key.startswith(prefix) for key in info["missing_keys"])

@@ -1,4 +1,4 @@
-"""Domain-adaptive pre-training (DAPT): any masked language model, trained further on raw text of a domain."""
+"""Domain-adaptive pre-training (DAPT): a language model, trained further on raw text of a domain or language."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from nershift import __version__
 from nershift.config import to_dict
 from nershift.dapt.config import DaptConfig, resolve
 from nershift.dapt.masked_lm import MaskedLM
+from nershift.dapt.next_token import language_model
 from nershift.dapt.stage import MaskedSampler, MaskedStage, fingerprint
 from nershift.data.corpus import Corpus
 from nershift.data.raw import Joined, RawText
@@ -75,7 +76,7 @@ def dapt(
         if removed:
             log.info("%s sentences of dev and test were removed from the text", f"{removed:,}")
         seed_torch(settings.seed, "masked head")
-        model = MaskedLM(encoder, settings.max_subwords)
+        model = language_model(encoder, settings.max_subwords, settings.rank)
         stage = _stage(model, text, settings, excluded)
         stage.model.to(processes.device)
         start = time.monotonic()

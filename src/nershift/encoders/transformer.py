@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from nershift.backend.device import look_up
 from nershift.config import EncoderConfig
 from nershift.encoders.attention import padding, positions_where_the_weights_are, steady_kernels
 from nershift.encoders.base import ENCODERS, Cost, Encoder, register
+from nershift.encoders.decoder_only import is_decoder_only, reads_both_ways, save_config
 from nershift.encoders.words import CharCNN
 from nershift.errors import ConfigError, MissingExtraError
 from nershift.text.subword_vectors import find_encoder, missing_folder
@@ -24,7 +26,8 @@ from nershift.text.word_cache import Vocabulary, WordCache
 
 # Architectures whose positions start after the padding id, which costs that many.
 _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer")
-_SAFE = {"use_safetensors": True, "trust_remote_code": False}  # neither a pickle nor code of a hub
+SAFE = {"use_safetensors": True, "trust_remote_code": False}  # neither a pickle nor code of a hub
+log = logging.getLogger(__name__)
 AND = "+"  # between the names of encoders that are read side by side
 
 
@@ -42,7 +45,7 @@ def load_pretrained(name: str, folder: str | None = None) -> tuple[Any, Any]:
     def make_model(**options: Any) -> Any:
         if folder:
             return AutoModel.from_config(config, **options)
-        model, info = AutoModel.from_pretrained(name, config=config, output_loading_info=True, **_SAFE, **options)
+        model, info = AutoModel.from_pretrained(name, config=config, output_loading_info=True, **SAFE, **options)
         missing = sorted(key for key in info["missing_keys"] if "pooler" not in key)
         if missing:
             raise ValueError(f"its weights lack {', '.join(missing[:3])}{' …' if len(missing) > 3 else ''}")
@@ -92,6 +95,15 @@ def quiet_transformers() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
+def special_around(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The special sub-words that a tokenizer puts before and after a text."""
+    read = tokenizer("a", return_special_tokens_mask=True)
+    ids, special = read["input_ids"], read["special_tokens_mask"]
+    first = special.index(0) if 0 in special else len(ids)
+    last = len(special) - special[::-1].index(0) if 0 in special else len(ids)
+    return tuple(ids[:first]), tuple(ids[last:])
+
+
 @register("transformer")
 class TransformerEncoder(Encoder):
     word_cache: WordCache
@@ -105,8 +117,9 @@ class TransformerEncoder(Encoder):
         self.chars = CharCNN(config.chars, len(characters)) if config.chars.use else None
         self.dropout = nn.Dropout(config.dropout)
         self.size = model.config.hidden_size + (self.chars.size if self.chars else 0)
-        special = tokenizer("")["input_ids"]
-        self.before, self.after = tuple(special[: len(special) // 2]), tuple(special[len(special) // 2 :])
+        self.before, self.after = special_around(tokenizer)
+        self.decoder_only = is_decoder_only(model)
+        self.cuda_graph_safe = not self.decoder_only  # their masks are made on the CPU
         self.pad = tokenizer.pad_token_id or 0
         unknown = self.pad if tokenizer.unk_token_id is None else tokenizer.unk_token_id
         self.room = self._room()
@@ -127,8 +140,14 @@ class TransformerEncoder(Encoder):
             )
         if AND in name:
             return ENCODERS["concat"].new(config, words)
-        model, tokenizer = load_pretrained(name)
-        return cls(config, model, tokenizer, Vocabulary.letters(words))
+        made = cls(config, *load_pretrained(name), Vocabulary.letters(words))
+        if made.decoder_only and not reads_both_ways(made.model, (made.frame.unknown, made.pad)):
+            log.warning(
+                "'%s' reads forwards only: what it says of a word knows nothing of the words after it. If the "
+                "architecture can read in both directions, say so in its config.json and adapt it (`nershift dapt`)",
+                name,
+            )
+        return made
 
     @classmethod
     def cost(cls, config: EncoderConfig) -> Cost:
@@ -223,7 +242,7 @@ class TransformerEncoder(Encoder):
         return super().describe() | {"characters": self.characters.words[2:]}
 
     def save_files(self, folder: str) -> None:
-        self.model.config.save_pretrained(Path(folder, "encoder"))
+        save_config(self.model.config, Path(folder, "encoder"))
         self.tokenizer.save_pretrained(Path(folder, "encoder"))
 
     @classmethod

@@ -21,6 +21,7 @@ _FOUND, _RIGHT = 0.05, 0.1  # recall and precision below which almost nothing is
 _FITTED, _FELL = 0.5, 0.9  # last loss / first loss of a fitted model: from a random start, and from a trained one
 _GOOD = 0.5  # F1 from which on the loss is nobody's concern
 _FEW_ENTITIES, _FEW_SENTENCES = 200, 1000
+_SHY = 1 / 3  # of the share of labelled sentences with entities: what a teacher should find at least
 _RARE = 5  # a type with fewer gold mentions may well be missed
 _NAMED = 6  # types that a sentence names
 
@@ -146,6 +147,25 @@ def _outcome(scores: Mapping[str, Any]) -> str:
         return f"It found none of the {entities}."
     wrong = scores["predicted"] - scores["correct"]
     return f"It found {scores['correct']:,} of the {entities}; {wrong:,} of its {scores['predicted']:,} are wrong."
+
+
+def _silent_teacher(run: FinishedRun) -> RunWarning | None:
+    """Of teacher and student, where the last labels of the text have no entity, or in far too few sentences."""
+    stage = run.stage("train")
+    gold, text = stage.get("gold_filled"), stage.get("text_filled")
+    if text is None:
+        return None
+    if not text:
+        fix = "Give the teacher more labels or a source, or check that the text is in its language and domain."
+        return RunWarning("silent_teacher", "warning", "The teacher found no entity in the text.", fix)
+    if not gold or text > _SHY * gold:
+        return None
+    found = (
+        f"The teacher found entities in {_percent(text)} % of the text's sentences; {_percent(gold)} % of the labelled "
+        "ones have some. A student learns from that to find even fewer."
+    )
+    fix = "Fewer sentences without entities (`--set options.empty_share=0.2`), or train without the text and compare."
+    return RunWarning("shy_teacher", "warning", found, fix)
 
 
 def _ways_out(run: FinishedRun, most: int = 5) -> str:
@@ -326,6 +346,7 @@ def _large_dev(run: FinishedRun) -> RunWarning | None:
 
 _CHECKS: tuple[Callable[[FinishedRun], RunWarning | None], ...] = (
     _unusable,
+    _silent_teacher,
     _undertrained,
     _few_updates,
     _high_loss,

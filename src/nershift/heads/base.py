@@ -15,7 +15,9 @@ from torch import Tensor, nn
 from nershift.config import build
 from nershift.data.labels import LabelMapping, LabelSpace
 from nershift.data.spans import Sentence, Span
+from nershift.errors import SetupError
 from nershift.evaluation.calibration import possible_temperature
+from nershift.heads.soft import SoftForm, SoftTargets
 from nershift.registry import Registry
 
 HEADS = Registry["type[Head]"]("head", "nershift.heads", "nershift.heads", "nershift.methods", attribute="kind")
@@ -50,6 +52,8 @@ class Head(nn.Module, ABC):
     row_starts: ClassVar[tuple[str, ...]] = ("random",)  # values of `head.new_rows` that it can follow
     overlap_settings: ClassVar[str] = ""  # what a user sets to have it predict entities that overlap
     exportable: ClassVar[bool] = False  # can it run without torch? See `tagger/onnx`.
+    gives_soft: ClassVar[SoftForm] = ""  # what its :meth:`soft_targets` are of; empty: it has none
+    takes_soft: ClassVar[tuple[SoftForm, ...]] = ()  # what its :meth:`soft_loss` can learn from
     overlapping: bool = False  # may the entities that it predicts overlap?
     cuda_graph_safe: bool = False  # does its loss run on the GPU alone, without looking at a value there?
     predicted_types: tuple[str, ...]  # those of its types that it may predict
@@ -130,6 +134,27 @@ class Head(nn.Module, ABC):
     def _answer_loss(self, states: Tensor, mask: Tensor, targets: Tensor) -> Tensor:
         """The loss of an answer; for heads whose training loss is another one."""
         return self.loss(states, mask, targets)
+
+    def soft_targets(self, states: Tensor, mask: Tensor, student: Head, temperature: float = 1.0) -> SoftTargets:
+        """What the head says of a batch, for ``student``: a head that takes soft targets of this form.
+
+        Args:
+            student: whose types, in whose order, are told; this head must know them all.
+            temperature: divides the scores, beside the head's own; below 1 it sharpens.
+        """
+        raise self._no_soft("gives no soft targets")
+
+    def soft_loss(self, states: Tensor, mask: Tensor, soft: SoftTargets) -> Tensor:
+        """Cross entropy of each sentence between a teacher's distribution and this head's, ``[B]``."""
+        raise self._no_soft("cannot learn from soft targets")
+
+    def _no_soft(self, what: str) -> SetupError:
+        return SetupError(
+            f"a head of kind '{self.kind}' {what}",
+            place="head.kind",
+            expected=" | ".join(kind for kind, head in HEADS.items() if head.gives_soft and head.takes_soft),
+            fix="--set options.targets=hard",
+        )
 
     def start_from(self, other: Head, mapping: Mapping[str, str]) -> bool:
         """Take over what ``other`` knows of the types that mean the same; the rest keeps its random start.

@@ -34,6 +34,7 @@ class PrototypeHead(SoftmaxHead):
     """
 
     learns_rows = False
+    takes_soft = ()  # its loss is episodic
     row_starts = ("random",)  # see :meth:`settle`
 
     def __init__(self, space: LabelSpace, size: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -10,8 +11,9 @@ from torch.nn import functional
 
 from nershift.data.labels import LabelSpace, span_tags
 from nershift.data.spans import Span
-from nershift.heads.base import register, widened
+from nershift.heads.base import Head, register, widened
 from nershift.heads.crf.kernels import viterbi
+from nershift.heads.soft import SoftForm, SoftTargets
 from nershift.heads.tags import TagHead, legality, tag_nll, unpad
 
 
@@ -33,6 +35,8 @@ class SoftmaxHead(TagHead):
 
     exportable = True
     cuda_graph_safe = True
+    gives_soft = "tags"
+    takes_soft: ClassVar[tuple[SoftForm, ...]] = ("tags", "chain")
     _steps: Tensor
     _starts: Tensor
     _ends: Tensor
@@ -59,6 +63,16 @@ class SoftmaxHead(TagHead):
 
     def _answer_loss(self, states: Tensor, mask: Tensor, targets: Tensor) -> Tensor:
         return tag_nll(self._predictable(states), mask, targets)
+
+    @torch.no_grad()
+    def soft_targets(self, states: Tensor, mask: Tensor, student: Head, temperature: float = 1.0) -> SoftTargets:
+        scores = self._predictable(states) / (self.temperature * temperature)
+        chances = torch.softmax(scores, -1).masked_fill(~mask[..., None], 0.0)
+        return SoftTargets.of_tokens(chances[..., self.tags_for(student)])
+
+    def soft_loss(self, states: Tensor, mask: Tensor, soft: SoftTargets) -> Tensor:
+        logs = self.log_probabilities(states)
+        return -(soft.tokens.to(logs) * logs).sum((1, 2))  # targets are zero under padding
 
     @torch.no_grad()
     def decode(self, states: Tensor, mask: Tensor) -> list[list[int]]:

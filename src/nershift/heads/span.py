@@ -14,8 +14,9 @@ from torch.nn import functional
 from nershift.config import setting
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Sentence, Span
-from nershift.errors import DataError, nearest
+from nershift.errors import DataError, SetupError, nearest
 from nershift.heads.base import Head, LabelledStates, Targets, register, widened
+from nershift.heads.soft import SoftTargets
 
 _RARE = -4.0  # where the score of a span starts: nearly all spans are no entity
 
@@ -46,6 +47,8 @@ class SpanHead(Head):
     row_starts = ("random", "prototypes")
     overlap_settings = "--set head.kind=span --set head.options.overlapping=true"
     cuda_graph_safe = True
+    gives_soft = "spans"
+    takes_soft = ("spans",)
 
     def __init__(self, types: Sequence[str], size: int, settings: SpanSettings) -> None:
         super().__init__(types)
@@ -112,6 +115,25 @@ class SpanHead(Head):
     def _answer_loss(self, states: Tensor, mask: Tensor, targets: Tensor) -> Tensor:
         asked = self._losses(states, targets)[..., self._predicted()].sum(-1)
         return asked.masked_fill(~self._inside(mask), 0.0).sum((1, 2))
+
+    @torch.no_grad()
+    def soft_targets(self, states: Tensor, mask: Tensor, student: Head, temperature: float = 1.0) -> SoftTargets:
+        """The probability of each span and type, ``[B, L, W, C]`` in the student's widths and types."""
+        if not isinstance(student, SpanHead) or not set(student.types) <= set(self.types):
+            raise SetupError("the student has types that this teacher does not know", place="options.teacher")
+        chances = torch.sigmoid(self.scores(states) / (self.temperature * temperature))
+        chances = chances.masked_fill(~self._inside(mask)[..., None], 0.0)
+        hidden = [i for label, i in self._index.items() if label not in self.predicted_types]
+        chances[..., hidden] = 0.0
+        chances = chances[..., [self._index[label] for label in student.types]]
+        width = student.settings.max_width
+        chances = chances[:, :, :width]
+        wider = (0, 0, 0, width - chances.shape[2])
+        return SoftTargets.of_tokens(functional.pad(chances, wider))
+
+    def soft_loss(self, states: Tensor, mask: Tensor, soft: SoftTargets) -> Tensor:
+        """Each question is a distribution of its own, so the cross entropy is the sum of theirs."""
+        return self.loss(states, mask, soft.tokens)
 
     def _losses(self, states: Tensor, targets: Tensor) -> Tensor:
         """Of each question, [B, L, W, C]."""

@@ -13,7 +13,7 @@ from torch.nn.functional import one_hot
 
 from nershift.data.labels import LabelSpace, split_tag
 from nershift.data.spans import Sentence, Span
-from nershift.errors import DataError
+from nershift.errors import DataError, SetupError
 from nershift.heads.base import Head, LabelledStates, Targets, how_to_overlap, widened
 
 
@@ -136,6 +136,17 @@ class TagHead(Head):
         for label, vector in vectors.items():
             part[self._tags_of([label])] = length * vector.to(part)
         return set(vectors)
+
+    def tags_for(self, student: Head) -> list[int]:
+        """Our tag for each tag of a student's head, which has the same tag scheme and no type that we lack."""
+        if not isinstance(student, TagHead) or not set(student.space.tags) <= set(self.space.tags):
+            raise SetupError(
+                f"this head has other tags ({', '.join(self.space.tags)}) than the student's",
+                place="head.scheme",
+                expected="a student with the teacher's tag scheme, and no type that the teacher lacks",
+                fix="set head.scheme to that of the teacher, or --set options.targets=hard",
+            )
+        return [self.space.index[tag] for tag in student.space.tags]
 
     def _tags_of(self, types: Collection[str]) -> list[int]:
         """The tags of these types, ``O`` not among them."""

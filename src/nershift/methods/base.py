@@ -38,6 +38,8 @@ class Setup:
     """What a method works on. ``target`` already holds the labelled subset the run may use as its train split.
 
     ``types`` are the entity types of the whole target corpus: what an annotator knows before labelling.
+    Neither ``raw``, nor a raw split, nor ``unlabelled`` (the target's training sentences whose labels the run may not
+    learn) has a sentence of the target's dev and test splits; ``left_out`` says how many they had, by name.
     """
 
     config: Config
@@ -47,6 +49,9 @@ class Setup:
     sources: tuple[Corpus, ...] = ()
     raw: Mapping[str, Sequence[Sentence]] = field(default_factory=dict)
     pretrained: bool = False  # the run starts from a folder, not from sources
+    unlabelled: Sequence[Sentence] = ()
+    scored: frozenset[str] = frozenset()  # normalised text of the target's dev and test sentences
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 class Method:
@@ -63,6 +68,7 @@ class Method:
     by_encoder: ClassVar[Mapping[str, Mapping[str, Any]]] = DEFAULT_BY_ENCODER  # what the default changes for others
     min_sources: ClassVar[int] = 0
     pools_sources: ClassVar[bool] = False  # does the stage `train` mix the sources' sentences with the target's?
+    keeps_sources: ClassVar[bool] = False  # does it need them even where the run starts from a folder?
     uses_target_labels: ClassVar[bool] = True
     can_do_without: ClassVar[bool] = False  # uses target labels if there are any
 
@@ -77,6 +83,11 @@ class Method:
         if name != "default" or encoder in (None, own):
             return values
         return merge(values, cls.by_encoder.get(str(encoder), {}))
+
+    @property
+    def selected_by(self) -> str:
+        """What chose the weights, in words, where that is no dev split of the target as usual."""
+        return ""
 
     # -- what a method defines ---------------------------------------------------------------------------
 
@@ -164,6 +175,10 @@ class Method:
 
     def pretrain(self) -> TrainingStage | None:
         """Learn from the sources, without a look at the target."""
+        return None
+
+    def teach(self, start: TaggingModel | None) -> TrainingStage | None:
+        """Make the model that :meth:`train` starts from, where that takes a stage of its own after the sources."""
         return None
 
     def train(self, start: TaggingModel | None) -> TrainingStage | None:

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nershift.config import setting
+from nershift.data.apart import Without, without
 from nershift.data.raw import Joined, RawText
 from nershift.data.spans import Sentence
 from nershift.errors import SetupError
 from nershift.methods.adversary import AdversarialStage, add_discriminator
 from nershift.methods.base import TARGET, Method, register
 from nershift.methods.presets import TWO_STAGE_PRESETS
+from nershift.methods.texts import training_text
 from nershift.model import TaggingModel
 from nershift.text.counts import OutputWords
 from nershift.training.raw_sampler import RawBatchSampler
@@ -85,11 +87,16 @@ class Dann(Method):
 
     def _unlabelled(self) -> Sequence[Sentence]:
         """The target's text without labels; a raw text file is not read into memory."""
-        raw, own = self.setup.raw, self.target.splits.get("train", ())
+        raw, own = self.setup.raw, without(self.target.splits.get("train", ()), self.setup.scored)
         text = raw.get(TARGET) or raw.get(self.target.name) or ()
-        if isinstance(text, RawText):
+        if isinstance(text, (RawText, Without)):
             return Joined([text, [s.with_spans(()) for s in own]])
         return [s.with_spans(()) for s in (*text, *own)]
+
+    def run_notes(self, model: TaggingModel) -> list[str]:
+        own = without(self.target.splits.get("train", ()), self.setup.scored)
+        notes = [training_text(len(own.removed))] if isinstance(own, Without) else []
+        return [*super().run_notes(model), *notes]
 
     def train(self, start: TaggingModel | None) -> TrainingStage | None:
         return self.target_stage(start) if self.target.splits.get("train") else None

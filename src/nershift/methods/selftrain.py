@@ -35,6 +35,7 @@ class SelfTrain(SourceOnly, TextMethod):
     paper = "CrossLM §4.4 (Self-Train)"
     presets = _PRESETS
     pools_sources = True
+    keeps_sources = True
     Options = SelfTrainOptions
 
     def check(self) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
+from nershift.data.apart import Without, without
 from nershift.data.corpus import Corpus
 from nershift.data.raw import RawText
 from nershift.data.spans import Sentence
@@ -26,12 +28,21 @@ class TextMethod(Method):
         """The target's labelled sentences; empty without any."""
         return self.target.splits.get("train", ())
 
-    def texts(self) -> dict[str, Sequence[Sentence]]:
-        """Text by domain: its raw text if there is any, otherwise its training sentences."""
+    @cached_property
+    def _own_texts(self) -> dict[str, Sequence[Sentence]]:
+        """What the corpora themselves have: raw splits, or else training sentences."""
         corpora = {domain_name(c): c for c in self.setup.sources} | {TARGET: self.target}
-        texts: dict[str, Sequence[Sentence]] = {
-            domain: c.splits.get("raw") or c.splits.get("train", ()) for domain, c in corpora.items()
+        return {
+            domain: c.splits.get("raw") or without(c.splits.get("train", ()), self.setup.scored)
+            for domain, c in corpora.items()
         }
+
+    def texts(self) -> dict[str, Sequence[Sentence]]:
+        """Text by domain: its raw text if there is any, otherwise its training sentences.
+
+        None of it is in the target's dev or test split.
+        """
+        texts = dict(self._own_texts)
         for name, text in self.setup.raw.items():
             texts[self._domain_of(name)] = text
         return {domain: text for domain, text in texts.items() if len(text)}
@@ -64,5 +75,14 @@ class TextMethod(Method):
             )
 
     def run_notes(self, model: TaggingModel) -> list[str]:
-        texts = [t for t in self.setup.raw.values() if isinstance(t, RawText) and t.bad]
-        return [*super().run_notes(model), *(f"raw text {text.summary()}" for text in texts)]
+        given = [t.text if isinstance(t, Without) else t for t in self.setup.raw.values()]
+        texts = [t for t in given if isinstance(t, RawText) and t.bad]
+        own = [text for text in self.texts().values() if any(text is kept for kept in self._own_texts.values())]
+        left_out = sum(len(text.removed) for text in own if isinstance(text, Without))
+        notes = [training_text(left_out)] if left_out else []
+        return [*super().run_notes(model), *notes, *(f"raw text {text.summary()}" for text in texts)]
+
+
+def training_text(left_out: int) -> str:
+    """That training sentences which were read as text lacked some."""
+    return f"{left_out:,} training sentences are in the target's dev or test split: they were not read as text."

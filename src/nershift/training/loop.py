@@ -240,6 +240,7 @@ class Loop:
             tensors = {f"model/{k}": v for k, v in trainable(self.stage.model).items()}
             tensors |= {f"optimizer/{k}": v for k, v in optimizer_tensors(self.optimizer).items()}
             tensors |= {f"average/{k}": v for k, v in self.average.mean.items()}
+            tensors |= {f"stage/{k}": v for k, v in self.stage.state().items()}
             p.averaged, p.averaged_since = self.average.count, self.average.since
             save_tensors(self.checkpoint_path, tensors, vars(p))
             self._sweep(p.best_file)
@@ -257,12 +258,13 @@ class Loop:
         tensors, meta = load_tensors(self.checkpoint_path)
         part = {
             kind: {k.removeprefix(kind): v for k, v in tensors.items() if k.startswith(kind)}
-            for kind in ("model/", "optimizer/", "average/")
+            for kind in ("model/", "optimizer/", "average/", "stage/")
         }
         restore(self.stage.model, part["model/"], str(self.checkpoint_path))
         restore_optimizer(self.optimizer, part["optimizer/"])
         self.progress = Progress(**meta)
         device = self.stage.model.device
+        self.stage.restore_state({k: v.to(device) for k, v in part["stage/"].items()})
         if self.progress.averaged_since == self.average.since:  # else it begins anew, for a longer training
             self.average.restore(self.progress.averaged, {k: v.to(device) for k, v in part["average/"].items()})
         self._sums = {name: torch.tensor(value, device=device) for name, value in self.progress.sums.items()}

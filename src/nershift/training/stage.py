@@ -35,6 +35,8 @@ class TrainingStage:
     # Whether :meth:`gradients` can be recorded and replayed: what it does on the GPU only depends on the batches there.
     # A subclass with its own loss or gradients has to say so again.
     cuda_graph_safe: ClassVar[bool] = True
+    reported: ClassVar[tuple[str, ...]] = ()  # log values whose last one stands among the results of the stage
+    score_name: str = "dev_f1"  # of what :meth:`validate` returns
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -120,13 +122,20 @@ class TrainingStage:
         scores = [self._f1(key, gold) for key, gold in self.dev]
         return sum(scores) / len(scores)
 
+    def state(self) -> dict[str, Tensor]:
+        """What a checkpoint must hold beside weights and optimiser for the stage to go on from there."""
+        return {}
+
+    def restore_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take over what :meth:`state` gave, before the first step."""
+
     def log_values(self, score: float | None) -> dict[str, float | None]:
         """The result of :meth:`validate` as log entries."""
-        return {"dev_f1": score}
+        return {self.score_name: score}
 
     def note(self, best: float) -> str:
         """The best score so far, for the progress bar."""
-        return f"best dev F1 {100 * best:.2f}"
+        return f"best {self.score_name.replace('_f1', ' F1')} {100 * best:.2f}"
 
     def score_monitors(self) -> dict[str, float]:
         """F1 on the monitors, which do not influence training."""

@@ -10,15 +10,18 @@ from torch import Tensor, nn
 from nershift.backend.device import double_backward_wanted
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Span
-from nershift.heads.base import register, widened
+from nershift.heads.base import Head, register, widened
 from nershift.heads.crf.kernels import (
     MOST_TAGS,
+    log_partition,
     log_partition_reference,
     negative_log_likelihood,
     score,
     viterbi,
 )
+from nershift.heads.crf.marginals import expectations
 from nershift.heads.crf.spans import span_probabilities
+from nershift.heads.soft import SoftTargets
 from nershift.heads.tags import TagHead, legality, unpad
 
 IMPOSSIBLE = -1e9  # a finite stand-in for -inf, so that no difference of two such scores is NaN
@@ -36,6 +39,8 @@ class CRFHead(TagHead):
     """
 
     exportable = True
+    gives_soft = "chain"
+    takes_soft = ("chain",)
     _steps: Tensor
     _starts: Tensor
     _ends: Tensor
@@ -88,6 +93,30 @@ class CRFHead(TagHead):
         if double_backward_wanted():
             return log_partition_reference(emissions, *chain, mask) - score(emissions, tags, *chain, mask)
         return negative_log_likelihood(emissions, tags, *chain, mask)
+
+    @torch.no_grad()
+    def soft_targets(self, states: Tensor, mask: Tensor, student: Head, temperature: float = 1.0) -> SoftTargets:
+        """The probability of each tag at each token, and how often each legal step is expected in the sentence."""
+        tags, divisor = self.tags_for(student), self.temperature * temperature
+        emissions = widened(self.project(states)) / divisor
+        moves, starts, ends = (scores / divisor for scores in self.predicted_chain())
+        tokens, steps = expectations(emissions, moves, starts, ends, mask)
+        whole = steps[:, tags][:, :, tags]  # [B, C, C] in the student's order
+        return SoftTargets(tokens[..., tags], whole[:, self._steps[tags][:, tags]])
+
+    def soft_loss(self, states: Tensor, mask: Tensor, soft: SoftTargets) -> Tensor:
+        """``-Σ_paths p(path) log q(path) = log Z - E_p[score]``.
+
+        The score of a path is a sum over its tags and steps. So its expectation under the teacher's p needs the
+        probabilities of tags and the expected numbers of steps, and nothing else of p.
+        """
+        emissions = widened(self.project(states))
+        steps, starts, ends = self.scores()
+        tokens, whole = soft.tokens.to(emissions), soft.whole.to(emissions)
+        last = (mask.sum(1).clamp(min=1) - 1)[:, None, None].expand(-1, 1, tokens.shape[2])
+        expected = (emissions * tokens).sum((1, 2)) + whole @ steps[self._steps]  # zero under padding
+        expected = expected + tokens[:, 0] @ starts + tokens.gather(1, last)[:, 0] @ ends
+        return log_partition(emissions, *self.chain(), mask) - expected
 
     @torch.no_grad()
     def decode(self, states: Tensor, mask: Tensor) -> list[list[int]]:

@@ -1,0 +1,1 @@
+"""What unlabelled text of the target adds: teacher and student."""
