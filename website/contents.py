@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[1]
 REPOSITORY = "https://github.com/nershift/nershift"
 PAPERS = ("metaner", "metacross", "datnet", "crosslm", "laner")
 RESULTS = tuple(
-    name for name in ("baselines", "few", "fit", *PAPERS) if (ROOT / "experiments" / name / "README.md").exists()
+    name for name in ("baselines", "few", "fit", "unlabelled", *PAPERS) if (ROOT / "experiments" / name / "README.md").exists()
 )
 
 # Heading: pages in their order, by their place on the site.
@@ -23,7 +23,7 @@ CONTENTS: dict[str, tuple[str, ...]] = {
         "notebooks/honest-scores",
         "notebooks/what-to-label-next",
     ),
-    "Guides": ("data", "labelling", "report", "page", "serve", "deploy"),
+    "Guides": ("data", "labelling", "unlabelled", "report", "page", "serve", "deploy"),
     "Papers": tuple(f"papers/{paper}" for paper in PAPERS),
     "Reference": ("commands", "settings", "api"),
     "Results": ("results", "findings", "benchmarks", *(f"results/{name}" for name in RESULTS), "results/grids"),

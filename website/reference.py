@@ -10,7 +10,7 @@ import nershift
 # Heading: public names, then parts of modules that the guides name. A test sees that no public name is left out.
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Data": ("read_corpus", "write_corpus", "builtin_corpus", "Corpus", "Sentence", "Span"),
-    "Training": ("fit", "fit_plan", "transfer", "pretrain", "adapt", "resume", "Run", "compare"),
+    "Training": ("fit", "fit_plan", "transfer", "pretrain", "adapt", "resume", "distil", "Run", "compare"),
     "Tagging": ("Tagger", "Ensemble", "Entity", "export_onnx"),
     "Parts of your own": (
         "register_method",
