@@ -37,10 +37,11 @@ _CATALOG = (
 _ENCODERS = (
     "ENCODER", "all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2", "bert-base-multilingual-cased",
 )  # fmt: skip
-_CLINICS = ("clinic", "T", "CORPUS", "TARGET", "corpora/clinic", "contracts")
+_CLINICS = ("clinic", "T", "CORPUS", "TARGET", "corpora/clinic", "contracts", "NOTES", "notes")
 _STAND_FOR = {"N": "16", "TEXT": "news.txt"}
 # What a command needs in addition so that it is quick; what training takes is cut elsewhere.
 _QUICKER = {
+    "distil": ("--set", "train.updates=4", "--set", "train.batch_size=8"),
     "fit": ("--plan",),  # the whole of it is tested in tests/auto
     "curve": ("--sizes", "8,16", "--seeds", "1"),
     "dapt": ("--set", "train.updates=2", "--set", "train.batch_size=4"),
@@ -62,7 +63,7 @@ def _toy(name: str, make_corpus: Callable[..., Corpus]) -> Corpus:
 def fill(folder: Path, make_corpus: Callable[..., Corpus]) -> None:
     """Everything that a page may name; call it with reduced training."""
     news, clinic = (make_corpus(domain, train=30, dev=8, test=8) for domain in ("news", "clinic"))
-    for name, corpus in (*((name, clinic) for name in _CLINICS), ("news", news), ("wiki", news)):
+    for name, corpus in (*((name, clinic) for name in _CLINICS), *((name, news) for name in ("news", "wiki", "NEWS"))):
         write_corpus(folder / name, corpus)
     write_conll(folder / "test.conll", clinic.splits["test"])
     write_conll(folder / "train.conll", clinic.train)
@@ -89,7 +90,7 @@ def fill(folder: Path, make_corpus: Callable[..., Corpus]) -> None:
     encoder = {"encoder": {"kind": "transformer", "transformer": {"name": str(folder / "encoders/ENCODER")}}}
     nershift.transfer("target_only", clinic, out=folder / "RUN", config=encoder, quiet=True, report=False)
     nershift.transfer("target_only", clinic, out=folder / "RUN_1", quiet=True, report=False)
-    for name in ("RUN_2", "RUN_3", "runs/clinic", "runs/finetune"):
+    for name in ("RUN_2", "RUN_3", *(f"runs/{run}" for run in ("clinic", "finetune", "large", "a", "b", "c"))):
         shutil.copytree(folder / "RUN_1", folder / name)
     nershift.pretrain("finetune", [news], out=folder / "PRETRAINED", config=encoder, quiet=True)
 
