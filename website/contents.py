@@ -7,9 +7,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 REPOSITORY = "https://github.com/nershift/nershift"
 PAPERS = ("metaner", "metacross", "datnet", "crosslm", "laner")
-RESULTS = tuple(
-    name for name in ("baselines", "few", "fit", "unlabelled", *PAPERS) if (ROOT / "experiments" / name / "README.md").exists()
-)
+_WITH_RESULTS = ("baselines", "few", "fit", "unlabelled", *PAPERS)
+RESULTS = tuple(name for name in _WITH_RESULTS if (ROOT / "experiments" / name / "README.md").exists())
 
 # Heading: pages in their order, by their place on the site.
 CONTENTS: dict[str, tuple[str, ...]] = {
