@@ -1,7 +1,8 @@
-"""The documents link to files that are there and name modules that are there."""
+"""The documents and notebooks link to files and headings that are there, and name modules that are there."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -9,8 +10,11 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
-    *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")),
-    *sorted((ROOT / "docs").glob("*.md")),
+    *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG", "SECURITY", "CODE_OF_CONDUCT")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "src/nershift/methods").glob("*/README.md")),
+    *sorted((ROOT / "experiments").rglob("README.md")),
+    *sorted((ROOT / "examples").rglob("*.ipynb")),
 ]
 LINK = re.compile(r"\]\((?!https?://|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)")
 
@@ -21,10 +25,18 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def text_of(page: Path) -> str:
+    """What is written on a page; of a notebook, its cells of text."""
+    text = page.read_text(encoding="utf-8")
+    if page.suffix != ".ipynb":
+        return text
+    return "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"] if cell["cell_type"] == "markdown")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page: Path) -> None:
     missing = []
-    for file, anchor in LINK.findall(page.read_text(encoding="utf-8")):
+    for file, anchor in LINK.findall(text_of(page)):
         target = page.parent / file if file else page
         if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
             missing.append(f"{file}#{anchor}" if anchor else file)

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from nershift.cli import options as o
+from nershift.cli.serve_demo import add_samples, demo_run
 from nershift.console import make_console
 from nershift.errors import ConfigError, MissingExtraError
 
@@ -19,8 +20,13 @@ _SEEN = "--token can be seen by everybody on this machine (ps): use --token-file
 def serve(
     context: typer.Context,
     model: Annotated[
-        Path, typer.Option("--model", help="The folder of a finished run, or one that `nershift pretrain` wrote.")
-    ],
+        Path | None,
+        typer.Option("--model", help="The folder of a finished run, or one that `nershift pretrain` wrote."),
+    ] = None,
+    demo: Annotated[
+        bool,
+        typer.Option("--demo", help="Serve a small built-in tagger with sample texts; it is trained on first use."),
+    ] = False,
     store: Annotated[
         Path | None,
         typer.Option("--store", help="Folder for versions (default: MODEL.versions beside the model)."),
@@ -71,6 +77,9 @@ def serve(
     from nershift.server.security import Guard, is_loopback, new_token
     from nershift.server.service import Service
 
+    if (model is None) != demo:
+        found = "both are given" if demo else "neither is given"
+        raise ConfigError(found, place="--model, --demo", expected="one of them", fix="try --demo, or --model RUN")
     if getattr(context.get_parameter_source("token"), "name", "") == "COMMANDLINE":
         make_console(stderr=True).print(_SEEN, style="yellow", markup=False)
     os.environ.pop("NERSHIFT_TOKEN", None)  # the processes that read files and adapt need not know it
@@ -80,7 +89,9 @@ def serve(
     generated = new_token() if token is None and not is_loopback(host) else ""
     listening = listen(host, port)
     limits = Limits(queue=queue, seconds=seconds, body_bytes=body_bytes, tokens=tokens)
-    service = Service(model, store, limits, threads, verify)
+    service = Service(model or demo_run(), store, limits, threads, verify)
+    if demo:
+        add_samples(service)
     shown = socket.gethostname() if host in ("0.0.0.0", "::") else host
     address = f"http://{f'[{shown}]' if ':' in shown else shown}:{listening.getsockname()[1]}/"
     make_console(stderr=True).print(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -30,7 +31,12 @@ def padding(model: Any, mask: Tensor) -> Tensor:
     scores: some versions of transformers compute that bias with a number from the CPU, which cannot be recorded.
     """
     eager = getattr(model.config, "_attn_implementation", "") == "eager"
-    return _added(mask, model.dtype) if eager and _recording() else mask
+    return _added(mask, model.dtype) if eager and _recording() and not _adds_by_itself(model) else mask
+
+
+def _adds_by_itself(model: nn.Module) -> bool:
+    """Whether the model makes the bias by arithmetic that can be recorded; then it refuses one that is made already."""
+    return "get_extended_attention_mask" in inspect.unwrap(type(model).forward).__code__.co_names
 
 
 def _recording() -> bool:

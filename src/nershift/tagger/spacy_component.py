@@ -1,9 +1,8 @@
 """A tagger as a component of a spaCy pipeline: ``nlp.add_pipe("nershift", config={"model": DIR})``.
 
-spaCy finds this module by its entry point and imports it the first time the name is used.
+spaCy finds this module by its entry point and imports it the first time the name is used. Annotations are no strings
+here: older spaCy reads those of a factory as they stand.
 """
-
-from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +30,7 @@ _FOLDER = "tagger"
 )
 def make_nershift(
     nlp: Language, name: str, model: str, batch_size: int, min_confidence: float, device: str
-) -> NershiftComponent:
+) -> "NershiftComponent":
     return NershiftComponent(name, model, batch_size, min_confidence, device)
 
 
@@ -120,7 +119,7 @@ class NershiftComponent:
         elif Path(self.model).resolve() != target.resolve():
             shutil.copytree(self.model, target, dirs_exist_ok=True)
 
-    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> NershiftComponent:
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "NershiftComponent":
         self.model = str(Path(path) / _FOLDER)
         self._tagger = _open(Path(self.model), self.device)
         return self

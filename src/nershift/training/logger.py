@@ -24,10 +24,12 @@ class _Bar:
         self._task: TaskID | None = None
 
     def start(self) -> None:
-        self._bar.start()
+        if not self._bar.disable:  # rich before 14 prints empty lines even then
+            self._bar.start()
 
     def stop(self) -> None:
-        self._bar.stop()
+        if not self._bar.disable:
+            self._bar.stop()
 
     def begin(self, name: str, done: int, total: int) -> None:
         self._task = self._bar.add_task(name, total=total, completed=done, note="")
