@@ -276,3 +276,23 @@ def test_a_plan_trains_nothing(make_corpus: Any) -> None:
     made = plan(make_corpus("clinic", train=30), [make_corpus("news")], shots=20, encoder="none", minutes=5)
     assert made.situation.labelled == 20
     assert {c.recipe.name for c in made.candidates} >= {"target_only"}
+
+
+def test_a_pretrained_encoder_is_published_whole(make_corpus: Any, tmp_path: Path) -> None:
+    """Its files lie in a folder of their own, which goes when another tagger takes the place of this one."""
+    pytest.importorskip("transformers")
+    from tiny_encoders import make_encoder_folder
+
+    encoder = make_encoder_folder("bert", tmp_path / "bert")
+    register(Recipe("tiny_encoder", "a tiny encoder", "target_only", {"train": {"updates": 20}}, ("labels", "encoder")))
+    try:
+        made = fit(
+            make_corpus("clinic", train=30), out=tmp_path / "a", shots=8, minutes=4, encoder=str(encoder),
+            recipes=["tiny_encoder"], one_model=True,
+        )  # fmt: skip
+    finally:
+        RECIPES._parts.pop("tiny_encoder")
+    assert made.winner == "tiny_encoder"
+    assert (made.folder / "encoder" / "config.json").exists()
+    gold, predicted = made.run.predictions()
+    assert made.tagger().tag_sentences(gold) == predicted

@@ -12,6 +12,7 @@ from nershift.folder_lock import LOCK_FILE
 from nershift.storage import replace_file, write_text
 from nershift.tagger.ensemble import VOTERS_FILE
 
+_OURS = ("work", "voters", "state")  # folders that belong to a fit, or to a training, and not to a tagger
 _LAST = ("model.json", "manifest.json", "metrics.json")  # with these a folder is complete
 
 
@@ -34,7 +35,10 @@ def publish(out: Path, runs: Sequence[Path]) -> None:
 def _copy(run: Path, out: Path) -> None:
     for name in _LAST:
         (out / name).unlink(missing_ok=True)
-    files = [path for path in run.iterdir() if path.is_file() and path.name != LOCK_FILE]
-    files.sort(key=lambda path: (_LAST.index(path.name) + 1 if path.name in _LAST else 0, path.name))
+    for old in [path for path in out.glob("*/") if path.name not in _OURS]:
+        shutil.rmtree(old)
+    files = [path.relative_to(run) for path in run.rglob("*") if path.is_file() and path.name != LOCK_FILE]
+    files = [path for path in files if path.parts[0] not in _OURS]
+    files.sort(key=lambda path: (_LAST.index(path.name) + 1 if path.name in _LAST else 0, path))
     for path in files:
-        replace_file(out / path.name, partial(shutil.copyfile, path))
+        replace_file(out / path, partial(shutil.copyfile, run / path))

@@ -30,7 +30,8 @@ from nershift.server.versions import Store
 
 log = logging.getLogger(__name__)
 _FINAL = ("done", "failed", "cancelled")
-_OF_A_RUN = ("config.yaml", "fit.json", "log.jsonl", "metrics.json", ".lock")  # files that a version has no use for
+# What a version has no use for.
+_OF_A_RUN = ("config.yaml", "fit.json", "log.jsonl", "metrics.json", "predictions.jsonl", "work", ".lock")
 
 
 @dataclass
@@ -267,9 +268,7 @@ class Jobs:
         """Another recipe learns these labels better: it becomes the next version, beside the adapted one."""
         better = replace(plan, name=self.store.next_name(), note=f"{plan.note} ({news['recipe']})".strip())
         folder = self.store.new_folder(better.name)
-        for path in Path(news["folder"]).iterdir():
-            if path.is_file() and path.name not in _OF_A_RUN:
-                shutil.copy(path, folder)
+        shutil.copytree(news["folder"], folder, ignore=shutil.ignore_patterns(*_OF_A_RUN), dirs_exist_ok=True)
         self.store.add(better.version(news["better"], news["method"]), plan.labels)
         if self.store.current == plan.name:  # unless somebody has chosen another one meanwhile
             self.store.choose(better.name)
