@@ -71,9 +71,15 @@ def cost(recipe: Recipe, here: Situation, known: Knowledge, speed: Speed, folds:
     per = _per_update(recipe, here)
     slow = speed.of(recipe) * _slower(recipe, here, known)
     return Cost(
-        first and _OVERHEAD + slow * first * per(config.pretrain.batch_size or batch_size(others), _TOKENS),
+        first and _OVERHEAD + slow * first * per(config.pretrain.batch_size or batch_size(others), _in_sources(here)),
         second and _OVERHEAD + slow * second * per(_batch(config.train, own, others, cls), here.tokens or _TOKENS),
     )
+
+
+def _in_sources(here: Situation) -> float:
+    """Tokens in a sentence of the sources, which take turns, on average."""
+    able = [s.tokens for s in here.sources if s.sentences]
+    return sum(able) / len(able) if able else _TOKENS
 
 
 def base_cost(recipe: Recipe, here: Situation) -> float:

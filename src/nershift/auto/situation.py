@@ -26,6 +26,7 @@ class SourceFacts:
     sentences: int
     shared: Mapping[str, str]  # target type → its type
     language: str = ""
+    tokens: float = 20.0  # in a sentence, on average
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,8 @@ def look(
 
 def _facts(source: Corpus, types: Sequence[str], same: Mapping[str, str]) -> SourceFacts:
     shared = LabelMapping.between(types, source.types, same)
-    return SourceFacts(source.name, len(source.splits.get("train", ())), dict(shared), source.language)
+    train = source.splits.get("train", ())
+    return SourceFacts(source.name, len(train), dict(shared), source.language, _tokens(train))
 
 
 def _shares(source: SourceFacts, types: Sequence[str]) -> str:
