@@ -20,6 +20,7 @@ from typing import Any
 from experiments.jobs import corpus, raw_text
 from nershift.auto.evidence import Result, read_evidence
 from nershift.auto.fit import fit
+from nershift.auto.recipe import RECIPES
 from nershift.console import say
 from nershift.evaluation.stats import aggregate
 from nershift.storage import write_text
@@ -120,6 +121,8 @@ def hindsight(case: Case, evidence: Sequence[Result]) -> dict[str, float]:
     """Test F1 of each recipe in this very situation; the mean where it was run more than once."""
     found = defaultdict[str, list[float]](list)
     for row in evidence:
+        if row.recipe not in RECIPES or (not case.raw and "raw text" in RECIPES[row.recipe].needs):
+            continue
         same_sources = row.sources in ("", ",".join(case.sources))
         same_encoder = not row.millions or (case.encoder == "minilm" and row.millions < 30)
         if (row.target, row.labels) == (case.target, case.labels) and same_sources and same_encoder:
@@ -150,6 +153,8 @@ def as_markdown(done: Sequence[Mapping[str, Any]]) -> str:
         if case is None:
             continue
         able = hindsight(case, evidence)
+        if len(row["voters"]) == 1:  # one run of a recipe, with the seed that the others had
+            able.setdefault(row["winner"], row["f1"])
         chosen = row["winner"] + (f" ×{len(row['voters'])}" if len(row["voters"]) > 1 else "")
         cells = [f"{100 * row['f1']:.1f}"]
         if able:
