@@ -133,7 +133,9 @@ def test_a_command_does_not_end_well_over_damaged_weights(
     assert transfer("target_only", make_corpus("news", train=20), **again).f1 == Run.open(run).f1
     weights = tmp_path / "r" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-4] + b"\0\0\0\1")
-    with pytest.raises(CheckpointError, match=r"model\.safetensors: is not as it was written"):
+    with pytest.raises(
+        CheckpointError, match=r"model\.safetensors: the run is finished, but damaged: is not as it was written"
+    ):
         transfer("target_only", make_corpus("news", train=20), **again)
 
 

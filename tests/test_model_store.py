@@ -10,11 +10,11 @@ import torch
 from nershift.config import EncoderConfig, build
 from nershift.data.corpus import Corpus
 from nershift.data.labels import LabelSpace
-from nershift.data.spans import Sentence
+from nershift.data.spans import Sentence, by_length
 from nershift.encoders.base import make_encoder
 from nershift.errors import CheckpointError, DataError
 from nershift.heads.base import make_head
-from nershift.model import TaggingModel, by_length
+from nershift.model import TaggingModel
 from nershift.model_store import load_model, save_model
 from nershift.storage import load_tensors, save_tensors
 

@@ -87,5 +87,5 @@ def test_runs_with_both_heads(
 
 
 def test_an_unknown_one_of_them_is_a_message(names: tuple[str, str], tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot load an encoder"):
+    with pytest.raises(ConfigError, match="there is no folder"):
         made(f"{names[0]}+{tmp_path / 'none'}")

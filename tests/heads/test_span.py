@@ -41,7 +41,7 @@ def every_span(length: int, width: int) -> list[Span]:
 @torch.no_grad()
 def test_confidences_and_loss_follow_the_definition() -> None:
     head, states = make()
-    gold = [Sentence.of("abcd", [(0, 2, "PER"), (3, 4, "LOC")]), Sentence.of("ab", [(1, 2, "LOC")])]
+    gold = [Sentence.of(list("abcd"), [(0, 2, "PER"), (3, 4, "LOC")]), Sentence.of(list("ab"), [(1, 2, "LOC")])]
     loss = head.loss(states, MASK, pad_targets([head.targets(s) for s in gold], MASK))
     for row, sentence in enumerate(gold):
         spans = every_span(len(sentence), 3)
@@ -81,7 +81,7 @@ def test_probabilities_of_all_answers_add_up() -> None:
 
 def test_what_lies_under_padding_has_no_effect() -> None:
     head, states = make()
-    targets = pad_targets([head.targets(Sentence.of("abcd")), head.targets(Sentence.of("ab"))], MASK)
+    targets = pad_targets([head.targets(Sentence.of(list("abcd"))), head.targets(Sentence.of(list("ab")))], MASK)
     moved = torch.where(MASK[..., None], states, states + 9)
     assert torch.allclose(head.loss(states, MASK, targets), head.loss(moved, MASK, targets))
     assert head.predict(states, MASK) == head.predict(moved, MASK)
@@ -89,15 +89,15 @@ def test_what_lies_under_padding_has_no_effect() -> None:
 
 def test_entities_it_cannot_learn_are_told() -> None:
     head, _ = make(width=2)
-    wide = Sentence.of("abcd", [(0, 3, "LOC")])
+    wide = Sentence.of(list("abcd"), [(0, 3, "LOC")])
     assert head.targets(wide).sum() == 0
     assert "1 of 1 training entities are wider than head.options.max_width (2 tokens; the widest has 3)" in (
         head.out_of_reach([wide])
     )
-    assert not head.out_of_reach([Sentence.of("ab", [(0, 2, "LOC")])])
-    nested = Sentence.of("abcd", [(0, 2, "LOC"), (1, 2, "PER")], nested=True)
+    assert not head.out_of_reach([Sentence.of(list("ab"), [(0, 2, "LOC")])])
+    nested = Sentence.of(list("abcd"), [(0, 2, "LOC"), (1, 2, "PER")], nested=True)
     with pytest.raises(DataError, match="not told that entities may overlap"):
         head.targets(nested)
     assert make(overlapping=True)[0].targets(nested).sum() == 2
     with pytest.raises(DataError, match="'LOCC' is not in the label set"):
-        head.targets(Sentence.of("a", [(0, 1, "LOCC")]))
+        head.targets(Sentence.of(list("a"), [(0, 1, "LOCC")]))

@@ -87,6 +87,7 @@ def test_int8_is_close_and_smaller(made: Any, tmp_path: Path, monkeypatch: pytes
     ours = OnnxTagger.load(tmp_path / "int8")
     assert ours.description["precision"] == "int8"
     assert sorted(p.name for p in (tmp_path / "int8").iterdir()) == [
+        "manifest.json",
         "model.onnx",
         "onnx.json",
         "tokenizer.json",

@@ -122,7 +122,7 @@ def test_randomness_is_named() -> None:
 
 @pytest.mark.parametrize("longest", [1, 3, 4, 100])
 def test_long_sentences_are_trained_on_in_parts(longest: int) -> None:
-    sentence = Sentence.of("abcdefghij", [(1, 4, "X"), (6, 7, "Y"), (9, 10, "X")])
+    sentence = Sentence.of(list("abcdefghij"), [(1, 4, "X"), (6, 7, "Y"), (9, 10, "X")])
     parts = in_parts(sentence, longest)
     assert "".join(token for part in parts for token in part.tokens) == "abcdefghij"
     assert [p.mention(s) for p in parts for s in p.spans] == [sentence.mention(s) for s in sentence.spans]

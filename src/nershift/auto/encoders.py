@@ -11,6 +11,7 @@ from nershift.errors import ConfigError, MissingExtraError, nearest
 
 VARIABLE = "NERSHIFT_ENCODERS"
 _FULL, _HALF = 4, 2  # bytes of a stored weight
+_LEAST = 0.1  # million weights: no encoder trains in no time
 _FILES = ("config.json", "model.safetensors")
 
 
@@ -126,7 +127,7 @@ def _of_folder(name: str, folder: Path) -> Encoder:
     return Encoder(
         name,
         str(folder),
-        round(size / bytes_each / 1e6, 1) or (known.millions if known else 0.0),
+        max(round(size / bytes_each / 1e6, 1), _LEAST),
         known.licence if known else "",
         known.why if known else "",
         round(size / 1e6),
