@@ -233,7 +233,7 @@ def _against(winner: Runner, second: Runner) -> str:
     prior = winner.expected.gain - second.expected.gain
     elsewhere = f"elsewhere it was {abs(100 * prior):.1f} {'better' if prior >= 0 else 'worse'} in situations like this"
     return (
-        f"Next is {second.name}: {100 * gap.value:+.1f} F1 to the winner on the same sentences "
+        f"Beside {second.name}, the next, it has {100 * gap.value:+.1f} F1 on the same sentences "
         f"({100 * gap.low:+.1f} to {100 * gap.high:+.1f}{sure}); {elsewhere}."
     )
 
