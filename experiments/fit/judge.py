@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.jobs import corpus, raw_text
-from nershift.auto.evidence import Result, read_evidence
+from nershift.auto.evidence import Knowledge, Result, read_evidence
 from nershift.auto.fit import fit
 from nershift.auto.recipe import RECIPES
 from nershift.console import say
@@ -132,10 +132,8 @@ def hindsight(case: Case, evidence: Sequence[Result]) -> dict[str, float]:
 
 def fixed_choice(case: Case, evidence: Sequence[Result], able: Mapping[str, float]) -> str:
     """The recipe with the best mean rank of gains on the other corpora, whatever the situation."""
-    from nershift.auto.evidence import Knowledge
-
     gains = defaultdict[str, list[float]](list)
-    for row, gain in Knowledge([r for r in evidence if r.target != case.target])._gains:
+    for row, gain in Knowledge([r for r in evidence if r.target != case.target]).gains:
         if row.recipe in able:
             gains[row.recipe].append(gain)
     return max(gains, key=lambda name: sum(gains[name]) / len(gains[name]), default=next(iter(able)))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from fit_facts import SMALL, made_up, situation
-from nershift.auto.evidence import Knowledge, Result, read_evidence, regret
+from nershift.auto.evidence import Knowledge, Result, read_evidence
 from nershift.auto.recipe import RECIPES
 from nershift.auto.situation import Situation
 
@@ -73,6 +76,23 @@ def situations(rows: list[Result]) -> dict[tuple[str, int], Situation]:
         )
         for row in rows
     }
+
+
+def regret(
+    results: Sequence[Result],
+    choose: Callable[[Knowledge, Situation, Sequence[str]], str],
+    situations: Mapping[Any, Situation],
+) -> dict[Any, float]:
+    """For each situation with several recipes: how far the chosen one is below the best, with that corpus left out."""
+    grouped = defaultdict[Any, dict[str, float]](dict)
+    for row in results:
+        grouped[row.situation][row.recipe] = row.f1
+    lost = {}
+    for key, scores in grouped.items():
+        if len(scores) > 1 and key in situations:
+            known = Knowledge([row for row in results if row.target != key[0]])
+            lost[key] = max(scores.values()) - scores[choose(known, situations[key], sorted(scores))]
+    return lost
 
 
 def test_shuffled_evidence_raises_the_regret() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Any
@@ -90,11 +90,11 @@ class Knowledge:
 
     def __init__(self, results: Sequence[Result]) -> None:
         self.results = list(results)
-        self._gains = _gains(self.results)
+        self.gains = _gains(self.results)  # of each run, beyond the level of its situation
 
     def expect(self, recipe: str, here: Situation) -> Expected:
         """How much better than the others a recipe is likely to be here."""
-        rows = [(self._alike(row, here), gain) for row, gain in self._gains if row.recipe == recipe]
+        rows = [(self._alike(row, here), gain) for row, gain in self.gains if row.recipe == recipe]
         weights, gains = np.array([w for w, _ in rows]), np.array([g for _, g in rows])
         total = float(weights.sum()) if rows else 0.0
         mean = float(weights @ gains) / (total + _ENOUGH) if rows else 0.0  # little evidence: no gain
@@ -183,20 +183,3 @@ def _gains(results: Sequence[Result]) -> list[tuple[Result, float]]:
 
 def _numbered(names: Iterable[Any]) -> dict[Any, int]:
     return {name: i for i, name in enumerate(dict.fromkeys(names))}
-
-
-def regret(
-    results: Sequence[Result],
-    choose: Callable[[Knowledge, Situation, Sequence[str]], str],
-    situations: Mapping[Any, Situation],
-) -> dict[Any, float]:
-    """For each situation with several recipes: how far the chosen one is below the best, with that corpus left out."""
-    grouped = defaultdict[Any, dict[str, float]](dict)
-    for row in results:
-        grouped[row.situation][row.recipe] = row.f1
-    lost = {}
-    for key, scores in grouped.items():
-        if len(scores) > 1 and key in situations:
-            known = Knowledge([row for row in results if row.target != key[0]])
-            lost[key] = max(scores.values()) - scores[choose(known, situations[key], sorted(scores))]
-    return lost
