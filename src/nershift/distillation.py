@@ -90,9 +90,11 @@ def _student(asked: str) -> dict[str, Any]:
 
 
 def _head(folder: str) -> dict[str, Any]:
-    """The teacher's kind of head, so that the student can learn its probabilities; else its entities alone."""
+    """A head that can learn the teacher's probabilities; where there is none, the student learns its entities alone."""
     model, _ = load_model(Path(folder))
     head = model.named_heads()[0][1]
     if not (head.gives_soft and head.gives_soft in head.takes_soft):
         return {"options": {"targets": "hard"}}
+    if head.gives_soft == "tags":  # of every head that learns these, the quickest, which can be exported
+        return {"head": {"kind": "softmax", "scheme": head.describe()["scheme"]}}
     return {"head": {"kind": head.kind, "options": dict(head.describe().get("settings", {}))}}

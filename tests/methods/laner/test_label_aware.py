@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Span
 from nershift.errors import ConfigError
 from nershift.heads.base import make_head
+from nershift.heads.soft import SoftTargets
 from nershift.methods.laner import head as module
 from nershift.methods.laner.fast.all_prefixes import AllPrefixes
 from nershift.methods.laner.fast.check import compare, margins
@@ -358,3 +360,36 @@ def test_the_loss_may_compare_the_tags_of_some_types_alone() -> None:
     assert head.project.weight.grad is not None
     assert (head.project.weight.grad.abs().sum(1) > 1e-4).tolist() == allowed.tolist()
     assert not torch.allclose(head.loss(states, MASK, tags), losses)  # outside, all tags count
+
+
+@both_paths
+def test_soft_targets_are_the_probabilities_behind_the_tags_that_the_head_predicts() -> None:
+    teacher, student = make(seed=3), make(seed=4)
+    teacher.temperature = 1.5
+    teacher.restrict(["A"])
+    states = states_of()
+    soft = teacher.soft_targets(states, MASK, student, temperature=0.8)
+    tags = teacher.greedy(states, MASK)
+    allowed = torch.tensor([tag == "O" or tag.endswith("-A") for tag in SPACE.tags])
+    for b, length in enumerate(LENGTHS):
+        for i in range(length):
+            logs = teacher.next_tag(states[b : b + 1], MASK[b : b + 1], tags[b : b + 1, :i])[0]
+            chances = (logs.double() / (1.5 * 0.8)).exp() * allowed
+            torch.testing.assert_close(soft.tokens[b, i].double(), chances / chances.sum(), atol=1e-5, rtol=1e-4)
+    assert not soft.tokens[~MASK].any()
+    # The loss: behind the teacher's likeliest tags, token by token.
+    likely = soft.tokens.argmax(-1)
+    for b, length in enumerate(LENGTHS):
+        expected = torch.tensor(0.0)
+        for i in range(length):
+            logs = student.next_tag(states[b : b + 1], MASK[b : b + 1], likely[b : b + 1, :i])[0]
+            expected = expected - (soft.tokens[b, i] * logs).sum()
+        torch.testing.assert_close(student.soft_loss(states, MASK, soft)[b], expected, atol=1e-4, rtol=1e-4)
+
+
+@both_paths
+def test_sure_soft_targets_are_gold_tags() -> None:
+    head, tags = make(), legal_tags()
+    sure = functional.one_hot(tags, len(SPACE)).float() * MASK[..., None]
+    found = head.soft_loss(states_of(), MASK, SoftTargets.of_tokens(sure))
+    torch.testing.assert_close(found, head.loss(states_of(), MASK, tags), atol=1e-5, rtol=1e-5)

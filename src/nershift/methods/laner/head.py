@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,7 @@ from nershift.config import setting
 from nershift.data.labels import LabelSpace
 from nershift.data.spans import Span
 from nershift.heads.base import Head, register, widened
+from nershift.heads.soft import SoftForm, SoftTargets
 from nershift.heads.tags import TagHead, tag_nll, unpad
 
 NEVER = float("-inf")  # score of a tag that the scheme forbids
@@ -89,6 +90,8 @@ class LabelAwareHead(TagHead):
 
     Settings = LabelAwareSettings
     cuda_graph_safe = True
+    gives_soft = "tags"
+    takes_soft: ClassVar[tuple[SoftForm, ...]] = ("tags",)
 
     @classmethod
     def new(cls, space: LabelSpace, size: int, settings: LabelAwareSettings) -> LabelAwareHead:
@@ -201,20 +204,40 @@ class LabelAwareHead(TagHead):
         predicted = self.log_probabilities(states, mask, tags).argmax(-1)
         return torch.where(torch.rand(tags.shape, device=tags.device) < self.settings.sampling, predicted, tags)
 
+    # -- soft targets --------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def soft_targets(self, states: Tensor, mask: Tensor, student: Head, temperature: float = 1.0) -> SoftTargets:
+        """Of each tag given the tags that the head itself predicts before it: all tags before it are too many to sum."""
+        ours, size = self.tags_for(student), self._batch_size(mask.shape[1])
+        parts = []
+        for part, shown in zip(states.split(size), mask.split(size), strict=True):
+            scores = self._predictable(self.log_probabilities(part, shown, self._decoded(part, shown)))
+            chances = torch.softmax(scores / (self.temperature * temperature), -1)
+            parts.append(chances.masked_fill(~shown[..., None], 0.0)[..., ours])
+        return SoftTargets.of_tokens(torch.cat(parts))
+
+    def soft_loss(self, states: Tensor, mask: Tensor, soft: SoftTargets) -> Tensor:
+        """Teacher forcing as in :meth:`loss`, with the teacher's likeliest tags before each token."""
+        logs = self.log_probabilities(states, mask, soft.tokens.argmax(-1))
+        return -(soft.tokens.to(logs) * logs).sum((1, 2))  # targets are zero under padding
+
     # -- decoding ------------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def decode(self, states: Tensor, mask: Tensor) -> list[list[int]]:
         """Legal tags, greedily from left to right, or the best sequence that the beam finds."""
         size, paths = self._batch_size(mask.shape[1]), list[list[int]]()
-        parallel = self._fast(states)
         for part, shown in zip(states.split(size), mask.split(size), strict=True):
-            if self.settings.beam > 1:
-                tags = self.beam(part, shown)
-            else:
-                tags = parallel.greedy(self, part, shown) if parallel else self.greedy(part, shown)
-            paths += unpad(tags, shown)
+            paths += unpad(self._decoded(part, shown), shown)
         return paths
+
+    def _decoded(self, states: Tensor, mask: Tensor) -> Tensor:
+        """``[B, L]``, 0 under padding."""
+        if self.settings.beam > 1:
+            return self.beam(states, mask)
+        parallel = self._fast(states)
+        return parallel.greedy(self, states, mask) if parallel else self.greedy(states, mask)
 
     def _batch_size(self, length: int) -> int:
         return max(1, MAX_CELLS // (length**2 * self.settings.label_size * self.settings.beam))
