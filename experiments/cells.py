@@ -24,6 +24,7 @@ class Cell:
     ``raw`` gives unlabelled text by domain: ``NAME``, ``NAME:SPLIT`` (labels taken off) or either with ``@COUNT``.
     ``train_on_dev`` trains on dev too, so that the last epoch is kept.
     ``disjoint`` takes sentences out of a source that stand in the dev or test split of another source.
+    ``teachers`` are runs whose models label the raw text (``teacher_student``); a spec has their keys.
     ``keep_log`` keeps what was logged after every epoch with the result, ``keep_spans`` what was predicted.
     """
 
@@ -43,11 +44,13 @@ class Cell:
     train_on_dev: bool = False
     disjoint: bool = False
     keep_spans: bool = False
+    teachers: tuple[Cell, ...] = ()
 
     @classmethod
     def of(cls, spec: Mapping[str, Any], **more: Any) -> Cell:
-        """The cell that a result's ``spec`` describes; ``more`` is what a spec does not say."""
+        """The cell that a result's ``spec`` describes, but for its teachers; ``more`` is what a spec does not say."""
         fields = {**current_names(spec), "sources": tuple(spec["sources"])}
+        fields.pop("teachers", None)
         if "raw" in spec:
             fields["raw"] = tuple((domain, text) for domain, text in spec["raw"])
         return cls(**({"table": ""} | fields | more))
@@ -65,9 +68,9 @@ class Cell:
     def spec(self) -> dict[str, Any]:
         """What decides the result: everything but the table and row under which it is shown."""
         apart = ("table", "row", "joint", "keep_log", "keep_spans")
-        shown = {k: v for k, v in vars(self).items() if k not in apart}
+        shown = {k: v for k, v in vars(self).items() if k not in apart} | {"teachers": [c.key for c in self.teachers]}
         # Younger fields leave the keys of older results as they are.
-        return {k: v for k, v in shown.items() if k not in ("raw", "train_on_dev", "disjoint") or v}
+        return {k: v for k, v in shown.items() if k not in ("raw", "train_on_dev", "disjoint", "teachers") or v}
 
     @property
     def key(self) -> str:

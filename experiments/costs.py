@@ -205,9 +205,10 @@ def _phases(cell: Cell, config: Config) -> tuple[_Work | None, _Work | None]:
     if cell.method == "selftrain":
         return mixed, _Work(second, [*sources, sum(texts) // 4], sum, dev=source_dev)
     if cell.method == "teacher_student":
-        own_teacher = bool(own) and not options.get("teacher")  # it learns the labels first
+        own_teacher = bool(own) and not (options.get("teacher") or cell.teachers)  # it learns the labels first
         taught = replace(second, updates=second.updates + (options.get("teacher_updates") or second.updates))
-        works = _Work(taught if own_teacher else second, [sum(texts)], sum, dev=dev, passes=2.0)
+        texts = [min(sum(texts), options.get("sentences") or sum(texts))]
+        works = _Work(taught if own_teacher else second, texts, sum, dev=dev, passes=2.0)
         return mixed if sources else None, works
     if base in ("datnet", "auto-datnet"):
         share = options.get("source_share", 0.4)

@@ -24,7 +24,7 @@ from experiments.cells import Cell, Labels
 from experiments.costs import config_of
 from experiments.error_analysis import pack_spans, summarise_errors
 from experiments.metaner.homogeneous import homogeneous_map
-from experiments.plan import Job
+from experiments.plan import Job, model_folder
 from experiments.store import write_finished
 from nershift import run
 from nershift.config import TrainConfig, merge
@@ -80,7 +80,7 @@ def run_job(job: Job, work: Path, provenance: Mapping[str, Any]) -> Failure | No
         if job.pretrain:
             run_pretraining(job.cell, work, halved=job.halved)
         else:
-            run_cell(job.cell, work, provenance=provenance, halved=job.halved)
+            run_cell(job.cell, work, provenance=provenance, halved=job.halved, keep=job.keep)
     except Exception as error:
         summary = f"{type(error).__name__}: {error}".splitlines()[0]
         failure = Failure(traceback.format_exc().strip(), summary, out_of_memory(error))
@@ -151,11 +151,15 @@ def run_pretraining(cell: Cell, work: Path, *, halved: int = 0) -> None:
         trial.rename(folder)
 
 
-def run_cell(cell: Cell, work: Path, *, provenance: Mapping[str, Any] | None = None, halved: int = 0) -> None:
-    """``provenance``: code and machine, if not those of this process."""
+def run_cell(
+    cell: Cell, work: Path, *, provenance: Mapping[str, Any] | None = None, halved: int = 0, keep: bool = False
+) -> None:
+    """``provenance``: code and machine, if not those of this process; ``keep``: the model, since it is to teach."""
     folder = work / f"cell-{cell.key}{_suffix(halved)}"
     start = work / f"pretrained-{cell.pretraining}" if cell.pretraining else None
-    fresh, cpu = not folder.exists(), time.process_time()
+    fresh, cpu, config = not folder.exists(), time.process_time(), smaller(cell, halved)
+    if cell.teachers:
+        config = merge(config, {"options": {"teacher": [str(model_folder(work, t).resolve()) for t in cell.teachers]}})
     done = run.transfer(
         cell.method,
         _target(cell),
@@ -165,7 +169,7 @@ def run_cell(cell: Cell, work: Path, *, provenance: Mapping[str, Any] | None = N
         ratio=cell.ratio,
         raw={name: raw_text(text) for name, text in cell.raw},
         start=start,
-        config=smaller(cell, halved),
+        config=config,
         seed=cell.seed,
         quiet=True,
         report=False,
@@ -185,6 +189,10 @@ def run_cell(cell: Cell, work: Path, *, provenance: Mapping[str, Any] | None = N
     if cell.keep_spans:
         dev = done.tagger(metrics["device"]).tag_sentences(_target(cell).dev)
         analysis["spans"] = {"dev": pack_spans(dev), "test": pack_spans(predicted)}
+    if keep:
+        shutil.rmtree(folder / "state", ignore_errors=True)
+        shutil.rmtree(model_folder(work, cell), ignore_errors=True)
+        shutil.copytree(folder, model_folder(work, cell))
     write_finished(work, cell, metrics, sentence_counts(gold, predicted), provenance or origin(), **analysis)
     for tried in work.glob(f"cell-{cell.key}*"):
         shutil.rmtree(tried)

@@ -12,6 +12,7 @@ import experiments.few.tables
 import experiments.fit.tables
 import experiments.laner.crossner
 import experiments.laner.tables
+import experiments.laner.vote
 import experiments.metacross.tables
 import experiments.metaner.fair
 import experiments.metaner.tables
@@ -34,6 +35,7 @@ _MODULES = (
     experiments.datnet.choices,
     experiments.laner.crossner,
     experiments.laner.tables,
+    experiments.laner.vote,
 )
 # By folder; names of tables begin with that of their folder.
 TITLES = {

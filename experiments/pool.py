@@ -174,7 +174,7 @@ class _Queue:
             return None
         self.alone_runs = False
         room = self.gpu_gib - sum(job.gib for job in busy)
-        ready = [j for j in self.waiting if j.needs is None or j.needs in self.finished]
+        ready = [j for j in self.waiting if self.finished.issuperset(j.needs)]
         ready = [j for j in ready if j.gib <= room or not busy]
         job = next((j for j in ready if not j.alone), ready[0] if ready and not busy else None)
         if job is not None:
@@ -193,7 +193,7 @@ class _Queue:
         elif not failure.memory and job.tries + 1 < TRIES:
             job.tries += 1
         else:
-            self.waiting = [j for j in self.waiting if j.needs != job.key]
+            self.waiting = [j for j in self.waiting if job.key not in j.needs]
             return False
         self.waiting.append(job)
         return True

@@ -51,7 +51,7 @@ _SPEC: _Fields = {
     "ratio": (int, float, _NONE),
     "labels": (str,),
 }
-_SPEC_EXTRAS: _Fields = {"raw": (list,), "train_on_dev": (bool,), "disjoint": (bool,)}
+_SPEC_EXTRAS: _Fields = {"raw": (list,), "train_on_dev": (bool,), "disjoint": (bool,), "teachers": (list,)}
 _ORIGIN: _Fields = dict.fromkeys(("version", "commit", "code", "machine"), (str,))
 _ANALYSIS: _Fields = dict.fromkeys(("errors", "spans"), (dict,))
 

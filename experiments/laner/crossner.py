@@ -69,7 +69,7 @@ def _figure4() -> list[Cell]:
 EPOCH, TARGET_EPOCH = 352, 13
 
 
-def _joint(epochs: int, landing: int = 50, share: float = 0.1, **train: Any) -> dict[str, Any]:
+def joint(epochs: int, landing: int = 50, share: float = 0.1, **train: Any) -> dict[str, Any]:
     """So many epochs of all sources, then some of the target, with 30% of its entities replaced."""
     both = lengths(epochs * EPOCH, max(1, landing * TARGET_EPOCH))
     return merge(both, {"pretrain": {"min_source_share": share}, "train": {"mention_replacement": 0.3, **train}})
@@ -77,21 +77,21 @@ def _joint(epochs: int, landing: int = 50, share: float = 0.1, **train: Any) -> 
 
 _GENTLE = {"encoder_lr": 1e-5}
 _OWN = merge(_NAMES, {"options": {"own_types": True}})
-_EIGHT = _joint(8, share=0.3)
+_EIGHT = joint(8, share=0.3)
 ABLATION: dict[str, Step] = {
-    "tagger, carried, best recipe": ("tagger, carried", _joint(4), DOMAINS),
-    "CRF, carried, best recipe": ("CRF, carried", _joint(4), DOMAINS),
-    "LANER, best recipe, nearest": ("LB+LC", merge(_joint(4), _NEAREST), DOMAINS),
-    "LANER, best recipe": ("LB+LC", merge(_joint(4), _NAMES), DOMAINS),
+    "tagger, carried, best recipe": ("tagger, carried", joint(4), DOMAINS),
+    "CRF, carried, best recipe": ("CRF, carried", joint(4), DOMAINS),
+    "LANER, best recipe, nearest": ("LB+LC", merge(joint(4), _NEAREST), DOMAINS),
+    "LANER, best recipe": ("LB+LC", merge(joint(4), _NAMES), DOMAINS),
     **{
-        f"… {epochs} joint epochs, share {share}": ("LB+LC", merge(_joint(epochs, share=share), _NAMES), DOMAINS)
+        f"… {epochs} joint epochs, share {share}": ("LB+LC", merge(joint(epochs, share=share), _NAMES), DOMAINS)
         for epochs in (8, 16)
         for share in (0.1, 0.3)
     },
     **{
         f"… 8 joint epochs, share 0.3, gentle landing of {landing} epochs": (
             "LB+LC",
-            merge(_joint(8, landing, 0.3, **_GENTLE), _NAMES),
+            merge(joint(8, landing, 0.3, **_GENTLE), _NAMES),
             DOMAINS,
         )
         for landing in (0, 5, 15)
@@ -99,7 +99,7 @@ ABLATION: dict[str, Step] = {
     "… 8 joint epochs, share 0.3, own types": ("LB+LC", merge(_EIGHT, _OWN), DOMAINS),
     "… 8 joint epochs, share 0.3, own types, gentle landing of 15 epochs": (
         "LB+LC",
-        merge(_joint(8, 15, 0.3, **_GENTLE), _OWN),
+        merge(joint(8, 15, 0.3, **_GENTLE), _OWN),
         DOMAINS,
     ),
     "… 8 joint epochs, share 0.3, entities replaced there too": (
@@ -115,7 +115,7 @@ ABLATION: dict[str, Step] = {
     "tagger, carried, 8 joint epochs, share 0.3": ("tagger, carried", _EIGHT, DOMAINS),
     "tagger, carried, 8 joint epochs, share 0.3, gentle landing of 15 epochs": (
         "tagger, carried",
-        _joint(8, 15, 0.3, **_GENTLE),
+        joint(8, 15, 0.3, **_GENTLE),
         DOMAINS,
     ),
 }

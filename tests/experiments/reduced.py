@@ -16,6 +16,7 @@ from typing import Any
 from experiments import jobs
 from experiments.cells import Cell, Labels
 from experiments.papers import TABLES
+from experiments.plan import model_folder
 from experiments.store import Result, ResultStore
 from experiments.table import Table
 from nershift.config import merge
@@ -86,7 +87,8 @@ def raw_text(described: str) -> list[Sentence]:
 def reduced(cell: Cell, over: Mapping[str, Any]) -> Cell:
     """The cell with few labels left as they are, but never more than the toy corpora have."""
     short = {k: min(v, 24) if k == "shots" and v else v for k, v in vars(cell).items()}
-    return Cell(**{**short, "config": merge(cell.config, over)})
+    teachers = tuple(reduced(teacher, over) for teacher in cell.teachers)
+    return Cell(**{**short, "config": merge(cell.config, over), "teachers": teachers})
 
 
 def one_of_each_row(table: Table) -> list[Cell]:
@@ -123,9 +125,11 @@ def _named(config: Any, key: str) -> list[Any]:
 def run_reduced(cell: Cell, work: Path, device: str = "cpu") -> Result:
     """From pre-training to a finished result. Expects ``jobs`` to be patched."""
     small = reduced(cell, merge(SMALL, {"device": device}))
-    if small.pretraining:
-        jobs.run_pretraining(small, work)
-    jobs.run_cell(small, work)
+    for one in (*small.teachers, small):
+        if one.pretraining:
+            jobs.run_pretraining(one, work)
+        if one is small or not model_folder(work, one).exists():
+            jobs.run_cell(one, work, keep=one is not small)
     result = ResultStore(work, work).get(small)
     assert result is not None
     return result

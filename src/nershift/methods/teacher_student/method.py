@@ -13,6 +13,7 @@ from typing import Any
 from nershift.config import TrainConfig
 from nershift.data.labels import LabelSpace
 from nershift.data.raw import Joined
+from nershift.data.similar import most_similar
 from nershift.data.spans import Sentence, in_parts
 from nershift.errors import ConfigError, SetupError
 from nershift.evaluation.metrics import score
@@ -70,6 +71,13 @@ class TeacherStudent(TextMethod):
                 expected="--raw target=FILE",
                 fix="or --set options.rest_of_train=true, with --shots or --ratio: the target's other sentences",
             )
+        if options.pick == "similar" and not self.labelled:
+            raise ConfigError(
+                "found similar, and the target has no labelled sentences",
+                place="options.pick",
+                expected="spread",
+                fix="--set options.pick=spread, or --shots N",
+            )
         if options.teacher:
             self._check_teacher()
 
@@ -103,10 +111,12 @@ class TeacherStudent(TextMethod):
         return Joined([raw, rest]) if len(raw) and len(rest) else (raw if len(raw) else rest)
 
     def candidates(self) -> list[Sentence]:
-        """The sentences to label: as many as asked, evenly spread; long ones in parts."""
-        text, most = self.text, self.config.train.max_tokens
-        step = -(-len(text) // self.options.sentences)
-        chosen = (text[i].with_spans(()) for i in range(0, len(text), step))
+        """The sentences to label: as many as asked; long ones in parts."""
+        text, most, count = self.text, self.config.train.max_tokens, self.options.sentences
+        places: Sequence[int] = range(0, len(text), -(-len(text) // count))
+        if self.options.pick == "similar":
+            places = most_similar(text, self.labelled, count)
+        chosen = (text[i].with_spans(()) for i in places)
         return [part for s in chosen if len(s) for part in (in_parts(s, most) if most else [s])]
 
     @cached_property

@@ -27,7 +27,12 @@ class TeacherStudentOptions:
     temperature: float = setting(
         1.0, "Divides the teacher's scores before they become probabilities; below 1 makes it surer.", low=0.01
     )
-    sentences: int = setting(20_000, "Most sentences of text to label, evenly spread over the text.", low=2)
+    sentences: int = setting(20_000, "Most sentences of text to label.", low=2)
+    pick: Literal["spread", "similar"] = setting(
+        "spread",
+        "Which they are, where the text has more. spread: evenly spread over the text. similar: those most like the "
+        "labelled sentences of the target (tf-idf).",
+    )
     rest_of_train: bool = setting(
         False, "Also read the target's training sentences beyond --shots or --ratio, without their labels."
     )
