@@ -12,7 +12,7 @@ DATA = Path(os.environ.get("NERSHIFT_DATA") or Path(__file__).resolve().parents[
 
 
 def test_entries_are_complete() -> None:
-    assert len(catalog()) == 35
+    assert len(catalog()) == 40
     for name, e in catalog().items():
         assert e.language, name
         assert e.domain, name
