@@ -133,6 +133,7 @@ class TeacherStudentStage(TrainingStage):
 
     def _ask(self, teacher: Teacher) -> Labelled:
         student = self.model.head(TARGET) if self.options.targets == "soft" else None
+        teacher.to(self.model.device)  # folders are read before the run is on its device
         return teacher.label(self.text.sentences, student, self.options.temperature, self.config.eval_batch_size)
 
     # -- selection ---------------------------------------------------------------------------------------

@@ -74,6 +74,11 @@ class Teacher:
             return f"a head of kind '{student.kind}' cannot learn from the probabilities of {kinds}"
         return ""
 
+    def to(self, device: torch.device) -> Teacher:
+        for model in self.models:
+            model.to(device)
+        return self
+
     def restrict(self, types: Sequence[str]) -> None:
         """Say nothing of other types."""
         for head in self.heads:
