@@ -180,6 +180,31 @@ def test_a_recipe_that_fails_does_not_end_the_race(make_corpus: Any, tmp_path: P
     assert fates["broken"].startswith("failed: ")
 
 
+def test_if_the_best_fails_on_all_labels_the_next_is_kept_and_it_says_so(
+    make_corpus: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    best, next_best = "tiny_after_sources", "tiny_alone"
+
+    def order(runners: list[Any]) -> list[Any]:
+        return sorted((r for r in runners if not r.failed), key=lambda r: r.name != best)
+
+    def tell(line: str) -> None:
+        told.append(line)
+        if "a first tagger" in line:  # from now on a file stands where the best would be trained
+            (tmp_path / "a" / "work" / "jobs" / f"{best}-final").write_text("")
+
+    told: list[str] = []
+    monkeypatch.setattr(module, "final_order", order)
+    made = fit(
+        make_corpus("clinic", train=30), [make_corpus("news")], out=tmp_path / "a", shots=12, minutes=2,
+        encoder="none", recipes=MINE, one_model=True, tell=tell,
+    )  # fmt: skip
+    assert f"({next_best})" in next(line for line in told if "a first tagger" in line)
+    assert made.winner == next_best
+    assert any(f"{best} failed when it learned all labels" in line for line in told)
+    assert any(r.startswith(f"{best} was judged too, and then failed") for r in made.facts["reasons"])
+
+
 _SCRIPT = """
 import sys
 from pathlib import Path

@@ -266,16 +266,27 @@ class Fitting:
     # -- after the race ----------------------------------------------------------------------------------
 
     def _finals(self) -> None:
-        """Train the winner on everything, and those that vote with it where that pays."""
-        order = final_order(list(self.runners.values()))
-        for runner in order:
-            if self._fits(RECIPES[runner.name]) or runner is order[-1]:
-                break
+        """Train the winner on everything, and those that vote with it where that pays; if it fails, the next."""
+        while order := final_order(list(self.runners.values())):
+            winner = self._affordable(order)
+            self._train_to_keep(winner, order)
+            if not winner.failed:
+                return
+
+    def _affordable(self, order: Sequence[Runner]) -> Runner:
+        for runner in order[:-1]:
+            if self._fits(RECIPES[runner.name]):
+                return runner
             self.tell(f"{runner.name} leads, but there is no time left to train it on all labels")
-        else:
-            return
-        winner = runner
-        self._train(RECIPES[winner.name])
+        return order[-1]
+
+    def _train_to_keep(self, winner: Runner, order: Sequence[Runner]) -> None:
+        def heard(answer: Answer) -> None:
+            if answer.failed:
+                winner.failed = answer.failed
+                self.tell(f"{winner.name} failed when it learned all labels: {answer.failed}")
+
+        self._train(RECIPES[winner.name], then=heard)
         chosen = None if self.ask.one_model else self._vote(winner, order)
         for name in chosen.voters[1:] if chosen else ():
             recipe, _, seed = name.partition("@")

@@ -22,12 +22,18 @@ _WORDS = 2000  # characters of a worker's last words that are worth keeping
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of a job; ``failed`` says why it has no result."""
+    """What became of a job.
+
+    Attributes:
+        failed: why it has no result.
+        device_lost: an error of the GPU that a new process may not have.
+    """
 
     job: Job
     seconds: float = 0.0
     per_update: float = 0.0
     failed: str = ""
+    device_lost: bool = False
 
 
 class Pool(Protocol):
@@ -126,8 +132,10 @@ class LocalPool:
         job, worker.job = worker.job, None
         if line:
             told: dict[str, Any] = json.loads(line)
-            numbers = {name: told.get(name, 0.0) for name in ("seconds", "per_update")}
-            return [Answer(job, **numbers, failed=told.get("failed", ""))] if job is not None else []
+            answer = {k: told[k] for k in ("seconds", "per_update", "failed", "device_lost") if k in told}
+            if told.get("device_lost"):
+                self._end(worker)  # nothing else can run in it
+            return [Answer(job, **answer)] if job is not None else []
         self._end(worker)
         return [Answer(job, failed=self._last_words(worker))] if job is not None else []
 

@@ -160,6 +160,8 @@ class Outcome:
             return "won"
         if runner.left is not None:
             return f"left after {runner.left} of {self.plan.trials}"
+        if runner in self._ahead:
+            return "no time to train it"
         return "not judged" if not runner.predictions else "beaten at the end"
 
     def _not_tried(self) -> list[dict[str, Any]]:
@@ -171,9 +173,9 @@ class Outcome:
 
     def _reasons(self, known: Knowledge, tested: float | None) -> list[str]:
         """Why this tagger, in sentences."""
-        here, winner = self.plan.situation, next((r for r in self.runners if r.name == self.winner), None)
-        told = [f"{self.winner} trains {RECIPES[self.winner].says}."]
-        second = next((r for r in self.runners if r is not winner and r.predictions), None)
+        here, winner = self.plan.situation, self._won
+        told = [f"{self.winner} trains {RECIPES[self.winner].says}.", *self._why_not_the_best()]
+        second = next((r for r in self.runners if r is not winner and r.predictions and r not in self._ahead), None)
         score = winner.score() if winner is not None else None
         if winner is None or score is None:
             told.append(
@@ -211,9 +213,26 @@ class Outcome:
             told.append("The fit was interrupted: the same command goes on.")
         return told
 
+    @property
+    def _won(self) -> Runner | None:
+        return next((r for r in self.runners if r.name == self.winner), None)
+
+    @property
+    def _ahead(self) -> list[Runner]:
+        """Recipes that were judged better than the one of the tagger."""
+        names = [r.name for r in self.runners]
+        return list(self.runners[: names.index(self.winner)]) if self.winner in names else []
+
+    def _why_not_the_best(self) -> list[str]:
+        """Where the tagger is not of the best recipe."""
+        no_time = "was judged better, but there was no time to train it on all labels."
+        late = [f"{r.name} {no_time}" for r in self._ahead if r.predictions]
+        judged = [r for r in self.failed if r.predictions]
+        return late + [f"{r.name} was judged too, and then failed: {r.failed.splitlines()[0]}." for r in judged]
+
     def _expected(self) -> dict[str, float] | None:
         """F1 where the winner was judged."""
-        winner = next((r for r in self.runners if r.name == self.winner), None)
+        winner = self._won
         found = winner.score() if winner is not None else None
         return found.to_dict() if found is not None else None
 

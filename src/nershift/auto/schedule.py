@@ -50,6 +50,7 @@ class Task:
     then: Callable[[Answer], None] = lambda answer: None
     began: float = 0.0
     expected: float = 0.0
+    again: bool = False  # it is done a second time, since the GPU failed
 
 
 class Desk:
@@ -141,6 +142,10 @@ class Desk:
     def _ended(self, answer: Answer) -> None:
         task = self.running.pop(answer.job.name, None)
         if task is None:
+            return
+        if answer.device_lost and not task.again:
+            task.again = True
+            self.waiting.insert(0, task)
             return
         if answer.failed:
             self._failed_start(task)

@@ -39,7 +39,17 @@ def _answer(job: Job) -> dict[str, Any]:
         return {"failed": str(error)}
     except Exception as error:  # one recipe that fails must not end the others
         traceback.print_exc()
-        return {"failed": f"{type(error).__name__}: {error}".splitlines()[0]}
+        return {"failed": f"{type(error).__name__}: {error}".splitlines()[0], "device_lost": device_lost(error)}
+
+
+def device_lost(error: BaseException) -> bool:
+    """Did the GPU fail in a way after which this process cannot use it? Too little memory is no such failure."""
+    import torch
+
+    if isinstance(error, torch.OutOfMemoryError):
+        return False
+    accelerator = getattr(torch, "AcceleratorError", ())  # newer than the oldest torch
+    return isinstance(error, accelerator) or (isinstance(error, RuntimeError) and "CUDA error" in str(error))
 
 
 def _read(lines: queue.Queue[str]) -> None:
