@@ -128,7 +128,7 @@ def open_file(page: Page, name: str, content: bytes, number: int) -> None:
     page.locator("#upload-format").select_option("raw")
     page.locator("#upload").set_input_files([{"name": name, "mimeType": "text/plain", "buffer": content}])
     page.get_by_text(re.compile(rf"^{number} sentences of {name}, [1-9]")).wait_for(timeout=120_000)
-    page.locator("#sentences > li.waiting").first.wait_for(state="detached", timeout=120_000)
+    page.locator("#sentences li.waiting").first.wait_for(state="detached", timeout=120_000)
     page.wait_for_timeout(500)
 
 
