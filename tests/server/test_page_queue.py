@@ -116,6 +116,50 @@ def test_one_key_a_sentence_where_the_prediction_is_right(visit: Open) -> None:
     assert page.evaluate("window.most") == 2
 
 
+def test_what_is_out_of_sight_is_neither_laid_out_nor_painted(visit: Open) -> None:
+    """So a key costs the same in any queue; one still gets everywhere by keys, and by looking for words."""
+    page = visit(MANY)
+    rendered = """() => [...document.querySelectorAll('#sentences > ol')].map(
+      (part) => part.firstChild.checkVisibility({ contentVisibilityAuto: true }))"""
+    assert page.evaluate(rendered)[0]
+    assert not page.evaluate(rendered)[-1]
+    for _ in range(119):
+        page.keyboard.press("ArrowDown")
+    assert page.evaluate("Number(document.activeElement.closest('li').dataset.row)") == 119
+    page.locator("#sentences li[data-row='119'] .entity").first.wait_for()
+    assert page.evaluate(rendered)[-1]
+    assert page.get_by_text("sentence 3 is about Ada3").count() == 1
+
+
+def test_counts_are_right_whatever_was_done_and_undone(visit: Open) -> None:
+    """They are kept up to date, not made anew: of sentences that are there twice, of others' deeds, of all deleted."""
+    page = visit("Ada left.\nnobody left.\nAda left.\nBo met Cy.")
+
+    def told() -> tuple[str, str, str]:
+        types = page.locator("#types li").all_inner_texts()
+        return page.locator("#progress-text").inner_text(), page.locator("#labels-count").text_content(), types[0]
+
+    word(page, "Ada").first.click()
+    for _ in range(3):
+        page.keyboard.press("Space")  # the first is the third, too
+    everything = ("4 of 4 accepted", "3 accepted sentences, 1 of them without entities")
+    assert told()[:2] == everything
+    assert "3 labelled" in told()[2]
+    page.keyboard.press("Control+z")
+    assert told()[:2] == ("3 of 4 accepted", "2 accepted sentences, 1 of them without entities")
+    assert "1 labelled" in told()[2]
+    page.keyboard.press("Control+y")
+    assert told()[:2] == everything
+    other = page.context.new_page()
+    other.goto(page.url)
+    kept = "Object.keys(localStorage).filter((name) => name.includes('/labels/'))"
+    other.evaluate(f"{kept}.forEach((name) => localStorage.removeItem(name))")
+    page.get_by_text("0 of 4 accepted").wait_for()
+    assert told()[1] == "0 accepted sentences"
+    assert "labelled" not in told()[2]
+    other.close()
+
+
 def test_the_sentence_one_is_at_stays_in_sight(visit: Open) -> None:
     page = visit(MANY)
     for _ in range(25):
