@@ -35,7 +35,7 @@ from nershift.data.corpus import Corpus
 from nershift.data.spans import Sentence
 from nershift.run import transfer
 
-LIMITS = {"keys_if_right": 2, "p95_ms": 100}
+LIMITS = {"keys_if_right": 2, "worst_ms": 100}
 QUEUES = (50, 500, 5_000)
 SMALL: dict[str, Any] = {
     "device": "cpu",
@@ -128,7 +128,7 @@ def open_file(page: Page, name: str, content: bytes, number: int) -> None:
     page.locator("#upload-format").select_option("raw")
     page.locator("#upload").set_input_files([{"name": name, "mimeType": "text/plain", "buffer": content}])
     page.get_by_text(re.compile(rf"^{number} sentences of {name}, [1-9]")).wait_for(timeout=120_000)
-    page.locator("#sentences > li.waiting").first.wait_for(state="detached", timeout=120_000)
+    page.locator("#sentences li.waiting").first.wait_for(state="detached", timeout=120_000)
     page.wait_for_timeout(500)
 
 
@@ -198,16 +198,16 @@ def measure(number: int, presses: int) -> dict[str, Any]:
 
 def show(found: dict[str, Any], console: Console) -> None:
     table = Table(title=f"{found['sentences']} sentences reviewed by keys")
-    for name in ("", "keys", "median ms", "p95 ms", "worst ms", "p95 / that of 50"):
+    for name in ("", "keys", "median ms", "p95 ms", "worst ms", "median / that of 50"):
         table.add_column(name, justify="left" if not name else "right")
-    first = found["queues"][QUEUES[0]]["p95_ms"]
+    first = found["queues"][QUEUES[0]]["median_ms"]
     rows = {"review": found["latency"], **{f"queue of {n:,}": row for n, row in found["queues"].items()}}
     for name, row in rows.items():
         cells = (
             f"{row['median_ms']:.1f}",
             f"{row['p95_ms']:.1f}",
             f"{row['worst_ms']:.1f}",
-            f"{row['p95_ms'] / first:.2f}",
+            f"{row['median_ms'] / first:.2f}",
         )
         table.add_row(name, str(row["keys"]), *cells)
     console.print(table)
@@ -227,7 +227,9 @@ def main() -> int:
     show(found, Console())
     if given.out:
         given.out.write_text(json.dumps(found, indent=1) + "\n")
-    missed = found["keys"]["right"]["most"] > LIMITS["keys_if_right"] or found["latency"]["p95_ms"] > LIMITS["p95_ms"]
+    missed = (
+        found["keys"]["right"]["most"] > LIMITS["keys_if_right"] or found["latency"]["worst_ms"] > LIMITS["worst_ms"]
+    )
     return int(missed)
 
 

@@ -24,7 +24,9 @@ from nershift.dapt.stage import MaskedSampler, fingerprint
 from nershift.data.corpus import Corpus
 from nershift.data.spans import Sentence
 from nershift.encoders.base import make_encoder
+from nershift.encoders.transformer import load_pretrained
 from nershift.errors import CheckpointError, ConfigError, Interrupted, SetupError
+from nershift.manifest import MANIFEST
 from nershift.training.processes import Processes
 
 transformers = pytest.importorskip("transformers")
@@ -261,6 +263,19 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(
         with pytest.raises(CheckpointError, match="finished, but damaged"):
             dapt(folder, [text], out=tmp_path / "cut", config=QUICK, quiet=True)
         (tmp_path / "cut" / name).write_bytes(whole)
+
+
+def test_an_encoder_that_was_damaged_is_not_used(folder: str, text: list[Sentence], tmp_path: Path) -> None:
+    short = {**QUICK, "train": {**QUICK["train"], "max_steps": 2}}
+    dapt(folder, [text], out=tmp_path / "out", config=short, quiet=True)
+    listed = json.loads((tmp_path / "out" / MANIFEST).read_text())["files"]
+    assert {"config.json", "model.safetensors", "tokenizer.json"} <= set(listed)
+    load_pretrained(str(tmp_path / "out"))
+    weights = tmp_path / "out" / "model.safetensors"
+    data = weights.read_bytes()
+    weights.write_bytes(data[:-4] + bytes([data[-4] ^ 1]) + data[-3:])
+    with pytest.raises(CheckpointError, match=r"model\.safetensors: is not as it was written"):
+        load_pretrained(str(tmp_path / "out"))
 
 
 def test_it_stops_when_the_loss_no_longer_falls(folder: str, text: list[Sentence], tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -122,6 +124,16 @@ def test_a_damaged_run_is_not_loaded_unless_asked(run: Path, tmp_path: Path, nam
             load(tmp_path / "r")
     assert Tagger.load(tmp_path / "r", verify=False).types
     assert Ensemble.load([tmp_path / "r"], verify=False).types
+
+
+def test_loading_does_not_bring_in_the_compiler(run: Path) -> None:
+    """A second of every command, and 90 MB of a server, for nothing."""
+    script = (
+        f"import sys; from nershift.tagger.tagger import Tagger; Tagger.load({str(run)!r})('Ada left.');"
+        "print('torch._dynamo' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["False"]
 
 
 def test_a_command_does_not_end_well_over_damaged_weights(

@@ -92,6 +92,16 @@ def test_the_default_preset_depends_on_the_encoder() -> None:
     assert tuned.encoder_lr < tuned.lr < plain.lr
 
 
+def test_a_transformer_does_not_learn_from_sources_for_as_long_as_a_small_encoder() -> None:
+    """It had 30 epochs of them, 25 minutes on a CPU."""
+    plain, tuned = (
+        resolve("finetune", settings).pretrain
+        for settings in ({}, {"encoder": {"kind": "transformer", "transformer": {"name": "x"}}})
+    )
+    assert (plain.epochs, tuned.epochs) == (0, 0)
+    assert 0 < 2 * tuned.updates < plain.updates
+
+
 def test_patience_in_epochs_does_not_become_patience_in_updates() -> None:
     length = {"train": {"updates": 2000}}
     assert resolve("laner", {"preset": "paper"} | length).train.patience == 0

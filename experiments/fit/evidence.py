@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +16,7 @@ from experiments.jobs import corpus
 from experiments.store import Result as Run
 from nershift.auto.evidence import Result
 from nershift.auto.recipe import RECIPES, Recipe
-from nershift.config import Config, to_dict
+from nershift.config import Config, TrainConfig, to_dict
 from nershift.data.corpus import subset
 from nershift.data.labels import LabelMapping
 from nershift.errors import ConfigError
@@ -24,11 +24,12 @@ from nershift.methods import METHODS
 from nershift.methods.base import Method
 from nershift.run import resolve
 from nershift.storage import write_text
+from nershift.training.budget import Budget, batch_size
 
 FILE = Path("src/nershift/auto/evidence.jsonl")
 ENCODERS = {"minilm": 22.7, "distilbert-cased": 65.2, "mpnet": 109.5}  # millions of weights
 _LENGTH = ("updates", "min_updates", "passes", "epochs", "batch_size", "eval_batch_size")
-_LONGER = 1.6  # times the updates on the sources, that still count as the same recipe
+_LONGER = 1.6  # times the updates of a stage, that still count as the same recipe
 
 
 def collect(runs: Iterable[Run]) -> list[Result]:
@@ -46,7 +47,7 @@ def _as_evidence(run: Run) -> Result | None:
     if cell.labels != "own" or cell.train_on_dev or (cell.shots is None and cell.ratio is None):
         return None
     try:
-        recipe = next((r for r in RECIPES.values() if _is(cell, r)), None)
+        recipe = next((r for r in RECIPES.values() if _is(cell, r, int(run.metrics["labelled"]))), None)
     except ConfigError:  # of a time when other settings existed
         return None
     if recipe is None:
@@ -70,7 +71,7 @@ def _encoder(cell: Cell) -> str:
     return str(cell.config.get("encoder", {}).get("transformer", {}).get("name", ""))
 
 
-def _is(cell: Cell, recipe: Recipe) -> bool:
+def _is(cell: Cell, recipe: Recipe, labelled: int) -> bool:
     """Is this a run of the recipe, or of one that differs in nothing but how long it trains, and that by little?"""
     encoder = _encoder(cell)
     wants = "encoder" in recipe.needs
@@ -79,10 +80,21 @@ def _is(cell: Cell, recipe: Recipe) -> bool:
     if cell.method != METHODS.canonical(recipe.method) or wants != bool(encoder) or encoder not in ("", *ENCODERS):
         return False
     ours, theirs = resolve(recipe.method, recipe.settings_for(encoder or None)), resolve(cell.method, cell.settings)
-    if _without_length(ours) != _without_length(theirs):
+    if _without_length(ours) != _without_length(theirs) or theirs.selection not in ("auto", "last"):
         return False
-    lengths = [config.pretrain.updates or config.pretrain.min_updates for config in (ours, theirs)]
-    return not cell.sources or max(lengths) <= _LONGER * min(lengths)
+    if cell.sources and not _alike(
+        [config.pretrain.updates or config.pretrain.min_updates for config in (ours, theirs)]
+    ):
+        return False
+    return _alike([_updates(config.train, labelled) for config in (ours, theirs)])
+
+
+def _updates(stage: TrainConfig, sentences: int) -> int:
+    return Budget.of(stage, -(-sentences // (stage.batch_size or batch_size(sentences)))).total
+
+
+def _alike(lengths: Sequence[int]) -> bool:
+    return max(lengths) <= _LONGER * min(lengths)
 
 
 def _without_length(config: Config) -> dict[str, Any]:

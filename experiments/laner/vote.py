@@ -63,7 +63,7 @@ _CELLS = [
     *(cell for column in CROSSNER for cell in _students(column)),
 ]
 _NOTES = (
-    f"mpnet with characters. Teachers: {', '.join(TEACHERS)}, three seeds each, whose probabilities are averaged. They "
+    f"mpnet with characters. Teachers: {', '.join(TEACHERS)}, three seeds each, their probabilities averaged. They "
     f"label {SENTENCES:,} sentences of Wikipedia, those most like the target's labelled ones (tf-idf), without any dev "
     f"or test sentence. A student starts from the plain tagger of all sources and learns for {UPDATES:,} updates: three "
     "in four of them on 32 sentences of text, one on 8 gold ones.",

@@ -19,6 +19,8 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 _hints: dict[type, dict[str, Any]] = {}
 _noted: set[str] = set()  # old names that the user has been told about
+MOST_UPDATES = 100_000_000  # a day of the quickest; more is a slip of the keyboard, and would never end
+_MOST_PASSES = 1_000_000
 _BLOCK = "a block of settings (key: value)"
 
 
@@ -193,15 +195,30 @@ class TrainConfig:
         high=1,
     )
     updates: int = setting(
-        0, "Optimiser updates. 0: `epochs` decides or, without it, the amount of data.", was="max_steps", low=0
+        0,
+        "Optimiser updates. 0: `epochs` decides or, without it, the amount of data.",
+        was="max_steps",
+        low=0,
+        high=MOST_UPDATES,
     )
     epochs: int = setting(
-        0, "Length in passes over the training data instead. 0: updates decide. With both, the shorter.", low=0
+        0,
+        "Length in passes over the training data instead. 0: updates decide. With both, the shorter.",
+        low=0,
+        high=_MOST_PASSES,
     )
     min_updates: int = setting(
-        1000, "Fewest updates where the amount of data decides: with neither `updates` nor `epochs`.", low=1
+        1000,
+        "Fewest updates where the amount of data decides: with neither `updates` nor `epochs`.",
+        low=1,
+        high=MOST_UPDATES,
     )
-    passes: int = setting(20, "Fewest passes over the training data there; many labels need more updates.", low=0)
+    passes: int = setting(
+        20,
+        "Fewest passes over the training data there; many labels need more updates.",
+        low=0,
+        high=_MOST_PASSES,
+    )
     patience: int = setting(
         0,
         "Stop after this many updates without a better dev score (epochs, if `epochs` gives the length); 0: never.",
@@ -354,8 +371,12 @@ def allowed(hint: Any, field: dataclasses.Field[Any]) -> str:
         return " | ".join(map(str, get_args(hint)))
     low, high = field.metadata.get("low"), field.metadata.get("high")
     if low is not None and high is not None:
-        return f"{low:g} to {high:g}"
-    return f"{low:g} or more" if low is not None else f"{high:g} or less" if high is not None else ""
+        return f"{_number(low)} to {_number(high)}"
+    return f"{_number(low)} or more" if low is not None else f"{_number(high)} or less" if high is not None else ""
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ _FORMAT = 1
 _CHUNK = 1 << 20
 _HOW = (
     "copy the folder again, or train again; "
-    "to load it all the same: --no-verify of predict, export and serve, in Python verify=False"
+    "to load it all the same: --no-verify of the command, in Python verify=False; or delete the list"
 )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from nershift.arguments import as_path, found
-from nershift.config import Config, build, read_yaml
+from nershift.config import MOST_UPDATES, Config, build, read_yaml
 from nershift.data.corpus import Corpus
 from nershift.data.spans import Sentence
 from nershift.errors import CheckpointError, ConfigError, OtherRunError
@@ -49,8 +49,8 @@ def resume(
         10
     """
     run = Run.open(as_path(folder, "folder", "the folder of a finished run"))
-    if not isinstance(updates, int) or updates < 1:
-        raise ConfigError(found(updates), place="updates", expected="a whole number, 1 or more")
+    if not isinstance(updates, int) or not 1 <= updates <= MOST_UPDATES:
+        raise ConfigError(found(updates), place="updates", expected=f"a whole number, 1 to {MOST_UPDATES:,}")
     check_corpus(target, "target")
     check_sources(sources)
     request = _request(run, target, sources, as_raw(raw))

@@ -28,7 +28,7 @@ from nershift.methods.base import Method
 from nershift.model import TaggingModel
 from nershift.parsing import parse_yaml
 from nershift.reports.content import flat
-from nershift.reports.run import read_log, write_report
+from nershift.reports.run import read_log, read_metrics, write_report
 from nershift.storage import clear_leftovers, write_text
 from nershift.tagger.tagger import Tagger
 from nershift.training.model_soup import AVERAGE
@@ -58,19 +58,9 @@ class Run:
     @classmethod
     def open(cls, folder: str | Path) -> Run:
         folder = as_path(folder, "Run.open", "the folder of a finished run")
-        path = folder / "metrics.json"
-        if not path.exists():
+        if not (folder / "metrics.json").exists():
             raise CheckpointError("not a finished run", place=str(folder), expected="a folder with metrics.json")
-        try:
-            metrics = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise CheckpointError(
-                f"cannot be read ({error})",
-                place=str(path),
-                expected="what nershift wrote there",
-                fix="restore it; or delete it and repeat the command that made the run, which writes it anew",
-            ) from None
-        return cls(folder, metrics)
+        return cls(folder, read_metrics(folder))
 
     @property
     def f1(self) -> float:

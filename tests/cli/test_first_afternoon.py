@@ -88,6 +88,38 @@ def test_a_damaged_run_is_not_said_to_be_done(
     assert cli(*again).code == 0
 
 
+def test_commands_that_read_a_model_can_be_told_not_to_check_its_files(
+    cli: Cli, trained: Path, files: Path, tmp_path: Path
+) -> None:
+    run, test = tmp_path / "r", files / "news" / "test.conll"
+    shutil.copytree(trained, run)
+    text = (run / "model.json").read_text()
+    (run / "model.json").write_text(text + "\n")  # the same to any reader
+    for given in (
+        ("predict", "--model", run, test),
+        ("evaluate", "--model", run, "--data", test),
+        ("thresholds", "--model", run, "--file", test),
+        ("thresholds", "--model", run),
+        ("next", "--model", run, test, "--out", tmp_path / "next.conll", "--count", "5"),
+        ("export", "--model", run, "--out", tmp_path / "copy"),
+    ):
+        refused = cli(*given)
+        assert refused.code == 1, given
+        assert "--no-verify" in refused.err
+        done = cli(*given, "--no-verify")
+        assert done.code == 0, done.err
+
+
+def test_updates_that_would_never_end_are_a_slip(cli: Cli, files: Path, tmp_path: Path) -> None:
+    for setting, most in (("train.updates", "100,000,000"), ("train.epochs", "1,000,000")):
+        given = ("--target", files / "news", "--out", tmp_path / "r", "--set", f"{setting}={'9' * 26}")
+        refused = cli("train", *given, "--quiet")
+        assert refused.code == 1
+        assert f"config.{setting}: found {'9' * 26}" in refused.err
+        assert f"expected: a whole number, 0 to {most}" in refused.err
+        assert not (tmp_path / "r").exists()
+
+
 def test_a_damaged_pretraining_is_not_said_to_be_done(cli: Cli, files: Path, tmp_path: Path) -> None:
     given = ("--method", "finetune", "--source", files / "news", "--out", tmp_path / "p", "--config", files / "c.yaml")
     assert cli("pretrain", *given, "--quiet").code == 0

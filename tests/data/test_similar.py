@@ -51,7 +51,7 @@ def test_all_of_a_short_text() -> None:
 
 
 def test_a_title_with_one_rare_word_does_not_beat_a_sentence_of_the_domain() -> None:
-    domain = "the band released a new album in spring".split()
+    domain = ["the", "band", "released", "a", "new", "album", "in", "spring"]
     text = [Sentence.of(["Spring"]), Sentence.of(domain), *_text(5, 30)]
-    examples = [Sentence.of("the band played its album in the spring of that year".split())]
+    examples = [Sentence.of(["the", "band", "played", "its", "album", "in", "the", "spring", "of", "that", "year"])]
     assert most_similar(text, examples, 1) == [1]

@@ -231,7 +231,7 @@ def step(page: Page, name: str) -> None:
 
 def entities(page: Page, row: int) -> list[str]:
     """'Ada name' for each entity of a sentence, rows counted from 1."""
-    boxes = page.locator(f"#sentences li:nth-child({row}) .entity")
+    boxes = page.locator(f"#sentences li[data-row='{row - 1}'] .entity")
     return boxes.evaluate_all(
         "boxes => boxes.map((box) => [...box.childNodes].slice(0, -1).map((node) => node.textContent).join('')"
         " + ' ' + box.lastChild.textContent)"
@@ -245,7 +245,7 @@ def focused(page: Page) -> str:
 
 def tick(page: Page, row: int) -> Any:
     """The box that says that a sentence is accepted."""
-    return page.locator(f"#sentences li:nth-child({row}) input")
+    return page.locator(f"#sentences li[data-row='{row - 1}'] input")
 
 
 def stored(page: Page) -> dict[str, Any]:

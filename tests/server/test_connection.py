@@ -226,6 +226,22 @@ def test_a_flood_on_one_connection_ends_it() -> None:
     talk(trial)
 
 
+def test_nothing_is_said_to_clients_that_have_left(caplog: pytest.LogCaptureFixture) -> None:
+    """Not even to the first of several requests of one connection: that was a traceback in the log."""
+
+    async def trial(peer: Peer) -> None:
+        for _ in range(3):
+            _, writer = await peer.open(GET.replace(b"/ ", b"/slow ") * 3)
+            await asyncio.sleep(0.2)
+            writer.transport.abort()
+        await asyncio.sleep(1.0)
+        assert peer.seen.count("/slow") >= 3
+        assert (await peer.ask(GET))[0] == 200
+
+    talk(trial)
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+
+
 def test_a_client_that_does_not_read_is_cut_off() -> None:
     async def trial(peer: Peer) -> None:
         reader, writer = await peer.open()

@@ -19,9 +19,9 @@ TOKEN = "a-long-enough-token"
 LIMITS = replace(Limits(), guesses=3, guess_seconds=0.4, guess_forgotten=1.0)
 
 
-def waited(guesses: Guesses, address: str) -> float:
+def waited(guesses: Guesses, address: str, port: int = 1) -> float:
     began = time.monotonic()
-    asyncio.run(guesses.wait(address))
+    asyncio.run(guesses.wait((address, port)))
     return time.monotonic() - began
 
 
@@ -30,7 +30,7 @@ def test_each_wrong_token_makes_the_next_wait_longer() -> None:
     assert waited(guesses, "10.0.0.1") < 0.05
     times = []
     for _ in range(4):
-        guesses.wrong("10.0.0.1")
+        guesses.wrong(("10.0.0.1", 1))
         times.append(waited(guesses, "10.0.0.1"))
     assert times == pytest.approx([0.1, 0.2, 0.4, 0.4], abs=0.08)
     assert waited(guesses, "10.0.0.2") < 0.05
@@ -39,19 +39,19 @@ def test_each_wrong_token_makes_the_next_wait_longer() -> None:
 def test_after_a_while_it_is_forgotten() -> None:
     guesses = Guesses(replace(LIMITS, guess_forgotten=0.3))
     for _ in range(5):
-        guesses.wrong("a")
+        guesses.wrong(("a", 1))
     time.sleep(0.35)
     assert waited(guesses, "a") < 0.05
-    guesses.wrong("a")
+    guesses.wrong(("a", 1))
     assert waited(guesses, "a") == pytest.approx(0.1, abs=0.08)
 
 
 def test_asking_all_at_once_does_not_help() -> None:
     guesses = Guesses(LIMITS)
-    guesses.wrong("a")
+    guesses.wrong(("a", 1))
 
     async def ask() -> list[Any]:
-        return await asyncio.gather(*(guesses.wait("a") for _ in range(50)), return_exceptions=True)
+        return await asyncio.gather(*(guesses.wait(("a", port)) for port in range(50)), return_exceptions=True)
 
     answers = asyncio.run(ask())
     refused = [answer for answer in answers if isinstance(answer, Refusal)]
@@ -63,10 +63,10 @@ def test_asking_all_at_once_does_not_help() -> None:
 def test_guessers_from_everywhere_leave_room_for_others() -> None:
     guesses = Guesses(replace(LIMITS, connections=40))
     for i in range(20):
-        guesses.wrong(str(i))
+        guesses.wrong((str(i), 1))
 
     async def ask() -> list[Any]:
-        return await asyncio.gather(*(guesses.wait(str(i)) for i in range(20)), return_exceptions=True)
+        return await asyncio.gather(*(guesses.wait((str(i), 1)) for i in range(20)), return_exceptions=True)
 
     assert sum(isinstance(answer, Refusal) for answer in asyncio.run(ask())) == 10
     assert waited(guesses, "0") < 0.2
@@ -74,7 +74,7 @@ def test_guessers_from_everywhere_leave_room_for_others() -> None:
 
 def test_customers_of_one_network_are_one() -> None:
     guesses = Guesses(LIMITS)
-    guesses.wrong("2001:db8::1")
+    guesses.wrong(("2001:db8::1", 1))
     assert waited(guesses, "2001:db8::ffff") > 0.05
     assert waited(guesses, "2001:db8:0:1::1") < 0.05
 
@@ -83,8 +83,23 @@ def test_few_addresses_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nershift.server.guesses._ADDRESSES", 100)
     guesses = Guesses(LIMITS)
     for i in range(300):
-        guesses.wrong(str(i))
+        guesses.wrong((str(i), 1))
     assert len(guesses._guessers) == 100
+
+
+def test_a_connection_whose_token_was_right_is_not_slowed_down_by_others() -> None:
+    guesses = Guesses(replace(LIMITS, connections=10))
+    guesses.right(("a", 1))
+    for _ in range(4):
+        guesses.wrong(("a", 2))
+    assert waited(guesses, "a", port=1) < 0.05
+    assert waited(guesses, "a", port=2) > 0.3
+    assert waited(guesses, "a", port=3) > 0.3  # nothing is known of a new one
+    guesses.wrong(("a", 1))  # behind a proxy another client may use the connection next
+    assert waited(guesses, "a", port=1) > 0.3
+    for port in range(20):
+        guesses.right(("a", port))
+    assert len(guesses._known) == 10
 
 
 def test_over_http(small_model: Path, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def tag(page: Page, sentences: list[Sentence]) -> None:
     step(page, "text")
     page.get_by_role("textbox", name="Paste text").fill("\n".join(" ".join(s.tokens) for s in sentences))
     page.get_by_role("button", name="Tag", exact=True).click()
-    page.locator("#sentences > li").nth(len(sentences) - 1).wait_for()
+    page.locator("#sentences li").nth(len(sentences) - 1).wait_for()
     page.get_by_text(f"{len(sentences)} sentences,").wait_for()
 
 
@@ -112,12 +112,12 @@ def shown(page: Page) -> list[tuple[int, str, str]]:
 
 
 def word(page: Page, row: int, at: int) -> Any:
-    return page.locator(f'#sentences > li[data-row="{row}"] .word[data-at="{at}"]')
+    return page.locator(f'#sentences li[data-row="{row}"] .word[data-at="{at}"]')
 
 
 def correct(page: Page, row: int, sentence: Sentence) -> None:
     """Make a sentence right with keys alone: remove what was predicted, select words, press a digit; then accept."""
-    while (entity := page.locator(f'#sentences > li[data-row="{row}"] .entity .word')).count():
+    while (entity := page.locator(f'#sentences li[data-row="{row}"] .entity .word')).count():
         entity.first.focus()
         page.keyboard.press("Delete")
     for span in sentence.spans:

@@ -144,7 +144,7 @@ def test_labels_outlive_a_reload_and_reach_other_tabs(visit: Open) -> None:
     page.wait_for_selector("#sentences li.accepted")
     step(page, "text")
     page.get_by_role("button", name="Show labelled sentences").click()
-    page.locator("#sentences > li:only-child").wait_for()
+    page.locator("#sentences li:only-child").wait_for()
     assert page.locator("#sentences .words").inner_text() == "nothing else was said."
     step(page, "adapt")
     page.get_by_role("button", name="Delete all labels").click()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,14 @@ def status(guard: Guard, path: str, method: str = "GET", **given: str) -> int:
     except Refusal as refusal:
         return refusal.status
     return 200
+
+
+def test_no_fastapi_is_installed_that_takes_any_body_for_json() -> None:
+    """Before 0.132 it did, so that a page of another address could send one without asking first."""
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    bounds = re.findall(r'"fastapi>=0\.(\d+)"', text)
+    assert bounds
+    assert min(map(int, bounds)) >= 132
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:80", "127.0.0.1:8000", "[::1]:8000", "127.3.2.1"])

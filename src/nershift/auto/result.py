@@ -26,7 +26,7 @@ from nershift.evaluation.predictions import write_predictions
 from nershift.evaluation.run_warnings import run_warnings
 from nershift.evaluation.stats import bootstrap_f1, paired_bootstrap
 from nershift.labelling.choose import choose
-from nershift.reports.run import read_log, write_report
+from nershift.reports.run import read_log, read_metrics, write_report
 from nershift.run_folder import Run
 from nershift.storage import write_text
 from nershift.tagger.ensemble import Ensemble
@@ -259,8 +259,7 @@ def _against(winner: Runner, second: Runner) -> str:
 
 def _score_on_test(folder: Path, tagger: Ensemble, gold: Sequence[Sentence], voters: Sequence[str]) -> float | None:
     """Complete the run folder with the scores of its tagger, or of all that vote."""
-    path = folder / "metrics.json"
-    metrics = json.loads(path.read_text(encoding="utf-8"))
+    metrics = read_metrics(folder)
     metrics["resumable"], metrics["start"] = False, None
     metrics["remarks"] = [r for r in metrics.get("remarks", []) if not r.startswith(_STARTED)]
     if len(voters) > 1:
@@ -275,17 +274,16 @@ def _score_on_test(folder: Path, tagger: Ensemble, gold: Sequence[Sentence], vot
         (folder / "predictions.jsonl").unlink()
     config = read_yaml(folder / "config.yaml")
     metrics["warnings"] = [asdict(w) for w in run_warnings(metrics, read_log(folder / "log.jsonl"), config)]
-    write_text(path, json.dumps(metrics, indent=1))
+    write_text(folder / "metrics.json", json.dumps(metrics, indent=1))
     return metrics["test"]["f1"] if gold else None
 
 
 def _add_to_run(folder: Path, facts: dict[str, Any]) -> None:
     """The race belongs to the notes and comparisons of the run, and so to its report."""
-    path = folder / "metrics.json"
-    metrics = json.loads(path.read_text(encoding="utf-8"))
+    metrics = read_metrics(folder)
     metrics["remarks"] = [*facts["reasons"], *metrics["remarks"]]
     metrics["tried"] = [{k: row[k] for k in ("recipe", "f1", "low", "high", "fate")} for row in facts["tried"]]
-    write_text(path, json.dumps(metrics, indent=1))
+    write_text(folder / "metrics.json", json.dumps(metrics, indent=1))
 
 
 def _next(tagger: Tagger, ask: Ask) -> list[dict[str, Any]]:

@@ -39,6 +39,11 @@ class _Counting(TorchDispatchMode):
         super().__init__()
         self._most, self._made = elements, 0
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nobody compiles a model within. To skip its compiler, torch would import it: a second, and 90 MB."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = kwargs or {}
         if not any(isinstance(value, Tensor) for value in (*args, *given.values())):

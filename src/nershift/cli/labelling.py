@@ -113,6 +113,7 @@ def next_(
     ] = None,
     to: Annotated[str | None, typer.Option("--to", help=f"Format: {', '.join(writable())}.")] = None,
     device: Annotated[str, typer.Option("--device", help="cpu or cuda.")] = "cpu",
+    verify: o.Verify = True,
     as_json: o.AsJson = False,
 ) -> None:
     """Choose the sentences to label next: those the tagger is least sure of, no two of them much alike."""
@@ -122,7 +123,7 @@ def next_(
 
     known = [s for name in labelled or () for s in _sentences(name)]
     weight = DIVERSITY if diversity is None else diversity
-    choice = choose(Tagger.load(model, device), _pool(file), count, labelled=known, diversity=weight)
+    choice = choose(Tagger.load(model, device, verify), _pool(file), count, labelled=known, diversity=weight)
     chosen = [c.sentence if suggest else c.sentence.with_spans(()) for c in choice.chosen]
     write_sentences(out, chosen, to, reviewed=False)
     if as_json:

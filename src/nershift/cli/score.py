@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nershift.cli.options import Nested
+from nershift.cli.options import Nested, Verify
 from nershift.console import make_console, say, to_json
 from nershift.errors import ConfigError
 
@@ -28,6 +28,7 @@ def evaluate(
     html: Annotated[Path | None, typer.Option("--html", help="Write a self-contained page here.")] = None,
     markdown: Annotated[Path | None, typer.Option("--markdown", help="Write a Markdown report here.")] = None,
     nested: Nested = False,
+    verify: Verify = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Score predictions: either --gold with --pred, or --model with --data.
@@ -46,7 +47,7 @@ def evaluate(
         pairs = read(gold), read(pred)
         known, whose = {span.label for sentence in pairs[1] for span in sentence.spans}, pred.name
     elif model and data and not (gold or pred):
-        tagger, right = Ensemble.load(model), read(data)
+        tagger, right = Ensemble.load(model, verify=verify), read(data)
         pairs, known = (right, tagger.tag_sentences(right)), set(tagger.types)
         whose = ", ".join(folder.resolve().name for folder in model)
         title = f"{whose} on {data.name}"

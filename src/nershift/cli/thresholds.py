@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
+from nershift.cli.options import Verify
 from nershift.console import make_console, say, to_json
 from nershift.errors import CheckpointError, ConfigError
 
@@ -21,6 +23,7 @@ def thresholds(
     precision: Annotated[
         list[float] | None, typer.Option("--precision", help="Wanted precision, 0 to 1; may be repeated.")
     ] = None,
+    verify: Verify = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show which --min-confidence gives which precision.
@@ -28,7 +31,7 @@ def thresholds(
     Each threshold holds with 95% confidence, which accounts for choosing among thresholds. Without --file, shows what
     the run measured on its dev split.
     """
-    rows = _measured(model, file, precision or ()) if file is not None else _stored(model, precision or ())
+    rows = _stored(model, precision or (), verify) if file is None else _measured(model, file, precision or (), verify)
     if as_json:
         say(to_json(rows))
         return
@@ -50,10 +53,10 @@ def thresholds(
     make_console().print(table)
 
 
-def _stored(model: Path, precisions: list[float] | tuple[float, ...]) -> list[dict[str, Any]]:
+def _stored(model: Path, precisions: Sequence[float], verify: bool) -> list[dict[str, Any]]:
     from nershift.model_store import load_model
 
-    _, meta = load_model(model)
+    _, meta = load_model(model, verify)
     rows: list[dict[str, Any]] = meta.get("calibration", {}).get("thresholds", [])
     if not rows:
         raise CheckpointError(
@@ -73,7 +76,7 @@ def _stored(model: Path, precisions: list[float] | tuple[float, ...]) -> list[di
     return [row for row in rows if not precisions or row["precision"] in precisions]
 
 
-def _measured(model: Path, file: Path, precisions: list[float] | tuple[float, ...]) -> list[dict[str, Any]]:
+def _measured(model: Path, file: Path, precisions: Sequence[float], verify: bool) -> list[dict[str, Any]]:
     from nershift.data.formats import read_sentences
     from nershift.evaluation.calibration import PRECISIONS, confidences_and_truth
     from nershift.evaluation.calibration import thresholds as find
@@ -82,7 +85,7 @@ def _measured(model: Path, file: Path, precisions: list[float] | tuple[float, ..
     if wrong := [p for p in precisions if not 0 < p < 1]:
         raise ConfigError(f"found {wrong[0]:g}", place="--precision", expected="more than 0 and less than 1")
     gold = read_sentences(file, labelled=True)
-    confidences, right = confidences_and_truth(gold, Tagger.load(model).tag_sentences(gold))
+    confidences, right = confidences_and_truth(gold, Tagger.load(model, verify=verify).tag_sentences(gold))
     return [row.to_dict() for row in find(confidences, right, precisions or PRECISIONS)]
 
 

@@ -22,6 +22,7 @@ from nershift.data.raw import Joined, RawText
 from nershift.data.spans import Sentence
 from nershift.encoders.transformer import load_pretrained
 from nershift.errors import CheckpointError, NershiftError, SetupError
+from nershift.manifest import manifested
 from nershift.reports.run import read_metrics
 from nershift.run_folder import open_folder
 from nershift.storage import write_text
@@ -98,7 +99,8 @@ def dapt(
             "version": __version__,
         }
         if processes.main:
-            model.save(folder)
+            with manifested(folder):
+                model.save(folder)
             write_text(folder / "metrics.json", json.dumps(metrics, indent=1))
             shutil.rmtree(folder / "state", ignore_errors=True)
         processes.wait()

@@ -20,6 +20,7 @@ from nershift.encoders.base import ENCODERS, Cost, Encoder, register
 from nershift.encoders.decoder_only import is_decoder_only, reads_both_ways, save_config
 from nershift.encoders.words import CharCNN
 from nershift.errors import ConfigError, MissingExtraError
+from nershift.manifest import check_files
 from nershift.text.subword_vectors import find_encoder, missing_folder
 from nershift.text.subwords import Frame, Pieces, pad_windows
 from nershift.text.word_cache import Vocabulary, WordCache
@@ -36,6 +37,8 @@ def load_pretrained(name: str, folder: str | None = None) -> tuple[Any, Any]:
     if not folder and (missing := missing_folder(name)):
         raise missing
     name = find_encoder(name)
+    if not folder and (Path(name) / "config.yaml").is_file():  # `nershift dapt` wrote it
+        check_files(Path(name))
     try:
         from transformers import AutoConfig, AutoModel, AutoTokenizer
     except ImportError:

@@ -82,11 +82,17 @@ def read_metrics(folder: Path) -> dict[str, Any]:
         return {}
     try:
         metrics = parse_json(path.read_text(encoding="utf-8"))
-    except ValueError:
-        metrics = None
-    if not isinstance(metrics, dict):
-        raise CheckpointError("not a JSON object", place=str(path), fix="run the training again")
-    return metrics
+        found = "" if isinstance(metrics, dict) else "not a JSON object"
+    except ValueError as error:
+        metrics, found = {}, f"cannot be read ({error})"
+    if found:
+        raise CheckpointError(
+            found,
+            place=str(path),
+            expected="what nershift wrote there",
+            fix="restore it; or delete it and repeat the command that made the run, which writes it anew",
+        )
+    return dict(metrics)
 
 
 def _notes(metrics: dict[str, Any]) -> tuple[str, ...]:

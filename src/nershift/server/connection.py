@@ -7,10 +7,11 @@ before anybody has shown a token.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from http import HTTPStatus
 from typing import ClassVar
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from nershift.server.limits import Limits
 from nershift.server.refusals import Refusal
@@ -27,7 +28,8 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._heading = True  # is a head awaited, or on its way?
-        self._heads = self._head_bytes = self._parsed_bytes = self._unanswered = 0
+        self._heads = self._head_bytes = self._parsed_bytes = 0
+        self._cycles: deque[RequestResponseCycle] = deque()  # requests that are not answered, in order
         self._refusal = Refusal(400, "http", "this is not an HTTP request", "speak HTTP/1.1")
         self._timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
@@ -42,6 +44,9 @@ class Connection(HttpToolsProtocol):
             if timer is not None:
                 timer.cancel()
         super().connection_lost(exc)
+        for cycle in self._cycles:  # uvicorn tells the latest alone, and an earlier one would answer into nothing
+            cycle.disconnected = True
+            cycle.message_event.set()
 
     def _make_room(self) -> None:
         others = (c for c in self.connections if isinstance(c, Connection) and c is not self)
@@ -64,7 +69,7 @@ class Connection(HttpToolsProtocol):
 
     def _too_late(self) -> None:
         self._timer = None
-        if self._unanswered:  # the time between two requests begins with the answer
+        if self._cycles:  # the time between two requests begins with the answer
             return
         if self._heading and self._head_bytes:
             seconds = self.limits.head_seconds
@@ -112,23 +117,23 @@ class Connection(HttpToolsProtocol):
         self._heading, self._head_bytes = False, 0
         self._heads += 1
         self._settled()
-        if self._unanswered >= self.limits.pipelined:
+        if len(self._cycles) >= self.limits.pipelined:
             raise ValueError("too many requests")
-        self._unanswered += 1
         super().on_headers_complete()
+        self._cycles.append(self.cycle)
 
     def on_message_complete(self) -> None:
         self._heading, self._owing_since = True, None
         super().on_message_complete()
-        if not self._unanswered:  # it was answered before its end
+        if not self._cycles:  # it was answered before its end
             self._settled()
             self._owing_since = self.loop.time()
 
     # -- the answer --------------------------------------------------------------------------------------
 
     def on_response_complete(self) -> None:
-        self._unanswered -= 1
-        if not self._unanswered:
+        self._cycles.popleft()
+        if not self._cycles:
             self._owing_since = self._owing_since or self.loop.time()
             if not self._heading:  # the rest of a refused request is read, so that its client sees the answer
                 self._allow(self.limits.rest_seconds)
@@ -148,7 +153,7 @@ class Connection(HttpToolsProtocol):
 
     def _refuse(self, refusal: Refusal) -> None:
         """Answer, unless an earlier request is being answered, and close."""
-        if not self._unanswered:
+        if not self._cycles:
             body = refusal.response().body
             head = [
                 f"HTTP/1.1 {refusal.status} {HTTPStatus(refusal.status).phrase}",

@@ -64,15 +64,18 @@ class Gate:
 
     async def _check(self, scope: Scope) -> None:
         """Raises a :class:`Refusal` before anything of the body is read; whoever guesses tokens is slowed down."""
-        guesser = (scope.get("client") or ("",))[0] if self.guard.has_token(scope["path"], scope["headers"]) else None
-        if guesser is not None:
-            await self.guesses.wait(guesser)
+        if not self.guard.has_token(scope["path"], scope["headers"]):
+            self.guard.check(scope["method"], scope["path"], scope["headers"])
+            return
+        client = tuple(scope.get("client") or ("", 0))
+        await self.guesses.wait(client)
         try:
             self.guard.check(scope["method"], scope["path"], scope["headers"])
         except Refusal as refusal:
-            if guesser is not None and refusal.code == "token":
-                self.guesses.wrong(guesser)
+            if refusal.code == "token":
+                self.guesses.wrong(client)
             raise
+        self.guesses.right(client)
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

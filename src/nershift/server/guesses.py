@@ -15,6 +15,9 @@ _FIRST = 0.1  # seconds; each further wrong token doubles it
 _ADDRESSES = 10_000  # that are remembered
 
 
+Client = tuple[str, int]  # address and port: one connection
+
+
 @dataclass
 class _Guesser:
     wrong: int = 0
@@ -25,21 +28,23 @@ class _Guesser:
 class Guesses:
     """Wrong tokens by the address they came from.
 
-    The wait comes before a token is looked at, so that nobody learns anything by not waiting for the answer. Right
-    tokens from the same address wait too, a moment; other addresses do not.
+    The wait comes before a token is looked at, so that nobody learns anything by not waiting for the answer. Other
+    addresses do not wait, nor does a connection whose last token was right: whoever guesses from the same address, or
+    behind the same proxy, does not slow those down who are at work. Only new connections from there wait, a moment.
     """
 
     def __init__(self, limits: Limits) -> None:
         self._limits, self._waiting = limits, 0
         self._guessers: OrderedDict[str, _Guesser] = OrderedDict()
+        self._known: OrderedDict[Client, None] = OrderedDict()  # connections whose last token was right
 
-    async def wait(self, address: str) -> None:
+    async def wait(self, client: Client) -> None:
         """
         Raises:
             Refusal: too many wait already, of this address or of all (429); their tokens are not looked at.
         """
-        guesser = self._guessers.get(network(address))
-        if guesser is None or time.monotonic() - guesser.last > self._limits.guess_forgotten:
+        guesser = self._guessers.get(network(client[0]))
+        if client in self._known or guesser is None or time.monotonic() - guesser.last > self._limits.guess_forgotten:
             return
         if guesser.waiting >= self._limits.guesses or self._waiting >= self._limits.connections // 4:
             raise Refusal(429, "guessing", "wrong tokens came from this address", "wait a minute, then try again")
@@ -51,9 +56,17 @@ class Guesses:
             guesser.waiting -= 1
             self._waiting -= 1
 
-    def wrong(self, address: str) -> None:
-        """A wrong token came from this address."""
-        key, now = network(address), time.monotonic()
+    def right(self, client: Client) -> None:
+        """A right token came from this connection."""
+        self._known[client] = None
+        self._known.move_to_end(client)
+        while len(self._known) > self._limits.connections:
+            self._known.popitem(last=False)
+
+    def wrong(self, client: Client) -> None:
+        """A wrong token came from this connection."""
+        self._known.pop(client, None)
+        key, now = network(client[0]), time.monotonic()
         guesser = self._guessers.setdefault(key, _Guesser())
         if now - guesser.last > self._limits.guess_forgotten:
             guesser.wrong = 0

@@ -19,6 +19,7 @@ from nershift.text.word_cache import CACHE_BYTES
 _BATCH = 64  # sentences
 _SURE = 1.0 - 1e-12  # the greatest uncertainty that has a logarithm
 _ROWS = 1_000  # of a list, written at once
+_WRITER = json.JSONEncoder(ensure_ascii=False)
 
 
 @dataclass(frozen=True)
@@ -112,9 +113,13 @@ def answer(reading: Reading, tagged: Sequence[Tagged], min_confidence: float) ->
 
 def to_json(value: Any) -> str:
     """As ``json.dumps``, but long lists are written part by part: until a call is done no other thread gets a turn."""
-    if isinstance(value, dict):
+    if isinstance(value, dict) and any(map(_is_long, value.values())):
         return "{" + ", ".join(f"{json.dumps(name)}: {to_json(inner)}" for name, inner in value.items()) + "}"
-    if isinstance(value, list) and len(value) > _ROWS:
+    if _is_long(value):
         parts = (to_json(value[at : at + _ROWS])[1:-1] for at in range(0, len(value), _ROWS))
         return f"[{', '.join(parts)}]"
-    return json.dumps(value, ensure_ascii=False)
+    return _WRITER.encode(value)
+
+
+def _is_long(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > _ROWS

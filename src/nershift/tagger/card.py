@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +12,7 @@ import yaml
 from nershift import __version__
 from nershift.errors import NershiftError
 from nershift.methods import METHODS
+from nershift.reports import run
 from nershift.reports.html import page
 
 _RARE = 30  # a score over fewer test entities says little
@@ -70,9 +70,8 @@ def model_card(
 
 def read_metrics(folder: Path | None) -> dict[str, Any] | None:
     """``metrics.json`` of a folder, or None if it is missing or unreadable."""
-    with suppress(OSError, ValueError):
-        metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8")) if folder else None
-        return metrics if isinstance(metrics, dict) else None
+    with suppress(OSError, NershiftError):
+        return (run.read_metrics(folder) or None) if folder else None
     return None
 
 

@@ -332,3 +332,14 @@ def test_auto_datnet_tells_its_choice_in_the_report(
         "One head for both sides, since both have organisation, person, place.",
     ]
     assert "DATNet-F, since" in (run.folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_frozen_words_without_vectors_are_told(
+    tiny: dict[str, Any], corpora: tuple[Corpus, Corpus], tmp_path: Path
+) -> None:
+    """The paper freezes its vectors; without a file of them that trains nothing of the words."""
+    run = transfer("auto-datnet", corpora[1], [corpora[0]], out=tmp_path / "run", config=tiny, quiet=True)
+    assert "encoder.words.vectors" in {row["kind"]: row["fix"] for row in run.metrics["warnings"]}["frozen_words"]
+    learned = merge(tiny, {"encoder": {"words": {"train": True}}})
+    run = transfer("auto-datnet", corpora[1], [corpora[0]], out=tmp_path / "learned", config=learned, quiet=True)
+    assert "frozen_words" not in {row["kind"] for row in run.metrics["warnings"]}

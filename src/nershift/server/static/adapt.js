@@ -20,10 +20,9 @@ export class Adaptation {
   }
 
   render() {
-    const given = this.labels.given();
-    byId("adapt").ariaDisabled = String(given.length === 0 || this.state.job !== null);
-    byId("adapt-hint").textContent =
-      given.length > 0 ? `from ${count(given.length, "sentence")}` : "accept a sentence first";
+    const { accepted } = this.labels.tally;
+    byId("adapt").ariaDisabled = String(accepted === 0 || this.state.job !== null);
+    byId("adapt-hint").textContent = accepted > 0 ? `from ${count(accepted, "sentence")}` : "accept a sentence first";
     byId("job").hidden = this.state.job === null;
     this.follow();
   }

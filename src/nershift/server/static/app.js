@@ -208,7 +208,7 @@ byId("export-form").addEventListener("submit", (event) => {
 });
 
 byId("forget").addEventListener("click", async () => {
-  const question = `Delete the labels of ${count(labels.entries().length, "sentence")}, here and on the server?`;
+  const question = `Delete the labels of ${count(labels.tally.said, "sentence")}, here and on the server?`;
   if (await ask(question, "Delete", "Keep them")) corrections.forget();
 });
 

@@ -31,7 +31,8 @@ export class History extends EventTarget {
     action();
     this.changes = null;
     if (changes.length > 0) {
-      this.done = [...this.done.slice(1 - MOST), { what, where, changes }];
+      this.done.push({ what, where, changes });
+      if (this.done.length > MOST) this.done.shift();
       this.undone = [];
     }
     this.tell();

@@ -1,6 +1,7 @@
 // The labels of one annotator, by sentence. Only sentences that were accepted are labels; the others are drafts.
 
 import { keyOf } from "./spans.js";
+import { Tally } from "./tally.js";
 import { same } from "./types.js";
 
 /** Labels from elsewhere may come without what stood between the words. */
@@ -10,7 +11,7 @@ export const labelName = (annotator, key) => `labels/${encodeURIComponent(annota
 
 /**
  * `records` has {tokens, gaps, entities, accepted} by sentence, with `changed`, the time of the last change, and
- * `unsent` while the server has not confirmed it. What was taken back stays as {tokens, deleted}, so that the server
+ * `unsent` while the server has not confirmed it (`late` are the keys of these); `tally` counts them. What was taken back stays as {tokens, deleted}, so that the server
  * and other browsers hear of it. "change" is told with the keys of the sentences; `recorder` is as in types.js.
  */
 export class Labels extends EventTarget {
@@ -20,8 +21,9 @@ export class Labels extends EventTarget {
     this.open(annotator);
     store.watch((name) => {
       if (name && !name.startsWith(labelName(this.annotator, ""))) return;
+      const before = this.records.keys();
       this.load();
-      this.tell([...this.records.keys()]);
+      this.tell([...new Set([...before, ...this.records.keys()])]);
     });
   }
 
@@ -33,7 +35,15 @@ export class Labels extends EventTarget {
 
   load() {
     const kept = this.store.under(labelName(this.annotator, ""));
-    this.records = new Map(kept.filter(([, record]) => Array.isArray(record?.tokens)));
+    Object.assign(this, { records: new Map(), tally: new Tally(), late: new Set() });
+    for (const [key, record] of kept) if (Array.isArray(record?.tokens)) this.set(key, record);
+  }
+
+  set(key, record) {
+    this.tally.count(this.records.get(key), -1);
+    this.tally.count(record, 1);
+    this.records.set(key, record);
+    this.late[record.unsent ? "add" : "delete"](key);
   }
 
   tell(keys) {
@@ -60,7 +70,7 @@ export class Labels extends EventTarget {
 
   /** What the server has not confirmed yet: [key, record]. */
   unsent() {
-    return [...this.records].filter(([, record]) => record.unsent);
+    return [...this.late].map((key) => [key, this.records.get(key)]);
   }
 
   /** The server has these records; what was changed since it was sent is sent again. */
@@ -93,7 +103,7 @@ export class Labels extends EventTarget {
   }
 
   write(key, record) {
-    this.records.set(key, record);
+    this.set(key, record);
     this.store.write(labelName(this.annotator, key), record);
   }
 

@@ -89,7 +89,7 @@ export class Pointer {
   /** The word of a sentence that lies nearest to a point: its line first, then how far along it. */
   wordAt(row, x, y) {
     let [found, least] = [0, Infinity];
-    for (const node of this.rows.root.children[row].querySelectorAll(".word")) {
+    for (const node of this.rows.items[row].querySelectorAll(".word")) {
       for (const box of node.getClientRects()) {
         const [across, along] = [Math.max(box.top - y, 0, y - box.bottom), Math.max(box.left - x, 0, x - box.right)];
         const distance = 1000 * across + along;

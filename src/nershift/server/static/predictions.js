@@ -16,6 +16,11 @@ export class Predictions {
     return this.versions.get(version)?.get(key);
   }
 
+  /** How many sentences a version has tagged so far. */
+  size(version) {
+    return this.versions.get(version)?.size ?? 0;
+  }
+
   table(version) {
     const table = this.versions.get(version) ?? new Map();
     this.versions.delete(version);

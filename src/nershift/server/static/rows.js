@@ -1,20 +1,21 @@
 // The sentences on the page: drawn when they come near, with the word one is at and the words that are selected.
+// They lie in parts: the browser lays out and paints those in sight (correct.css), so a queue may have any length.
 
 import { make } from "./dom.js";
 import { paint } from "./paint.js";
 import { entityAt, wordsOf } from "./spans.js";
 
-const AHEAD = "600px 0px"; // how near a sentence comes before it is drawn
-const AT_ONCE = 20; // drawn without waiting
+const AHEAD = "600px 0px"; // how near a part comes before its sentences are drawn
+const PART = 20; // sentences that are drawn at once
 
 /**
- * A list of sentences, one Tab stop as a whole. Each is a listbox whose options are its words. `at` is the word one is
+ * All sentences are one Tab stop. Each is a listbox whose options are its words. `at` is the word one is
  * at; `selection` {anchor, head} are words chosen with the Shift key or by dragging. `onMove` hears when either changes.
  */
 export class Rows {
   constructor(root, queue, { labels, types, onMove }) {
-    Object.assign(this, { root, queue, labels, types, onMove, at: null, selection: null, entered: false });
-    const near = (seen) => seen.filter((item) => item.isIntersecting).forEach(({ target }) => this.draw(this.rowOf(target)));
+    Object.assign(this, { root, queue, labels, types, onMove, items: [], at: null, selection: null, entered: false });
+    const near = (seen) => seen.filter((part) => part.isIntersecting).forEach(({ target }) => this.drawPart(target));
     this.observer = new IntersectionObserver(near, { root: root.parentElement, rootMargin: AHEAD });
   }
 
@@ -25,10 +26,18 @@ export class Rows {
     this.selection = null;
     this.entered = false;
     this.at = this.queue.view.length > 0 ? { row: 0, at: 0 } : null;
-    this.root.replaceChildren(...this.queue.view.map((sentence, row) => this.plain(sentence, row)));
-    this.queue.view.slice(0, AT_ONCE).forEach((_, row) => this.draw(row));
-    for (const item of this.root.children) this.observer.observe(item);
+    this.items = this.queue.view.map((sentence, row) => this.plain(sentence, row));
+    const parts = Array.from({ length: Math.ceil(this.items.length / PART) }, (_, i) =>
+      make("ol", { class: "part" }, ...this.items.slice(i * PART, (i + 1) * PART)),
+    );
+    this.root.replaceChildren(...parts);
+    if (parts.length > 0) this.drawPart(parts[0]);
+    for (const part of parts) this.observer.observe(part);
     this.onMove();
+  }
+
+  drawPart(part) {
+    for (const item of part.children) this.draw(this.rowOf(item));
   }
 
   /** A sentence that is far away: its text alone. */
@@ -52,7 +61,7 @@ export class Rows {
   }
 
   redraw(row) {
-    const item = this.root.children[row];
+    const item = this.items[row];
     const back = this.focusIn(item);
     const sentence = this.queue.view[row];
     const entities = this.queue.entitiesOf(sentence);
@@ -93,7 +102,7 @@ export class Rows {
   }
 
   wordNode(row, at) {
-    return this.root.children[row]?.querySelector(`.word[data-at="${at}"]`);
+    return this.items[row]?.querySelector(`.word[data-at="${at}"]`);
   }
 
   /** Go to a word. Unless `keep`, whatever was selected is so no longer. */
@@ -108,7 +117,7 @@ export class Rows {
     this.mark();
     const node = this.wordNode(row, at);
     node.focus({ preventScroll: true });
-    this.root.children[row].scrollIntoView({ block: "nearest" });
+    this.items[row].scrollIntoView({ block: "nearest" });
     node.scrollIntoView({ block: "nearest" });
     this.onMove();
   }
@@ -144,7 +153,7 @@ export class Rows {
 
   /** Show in the sentence one is at which words an action is about; `preview` shows other words instead. */
   mark(preview = null) {
-    const item = this.root.children[this.at?.row];
+    const item = this.items[this.at?.row];
     if (!item) return;
     const subject = this.subject();
     const [start, end] = preview ?? (subject ? [subject.start, subject.end] : [0, 0]);
@@ -160,7 +169,7 @@ export class Rows {
   }
 
   unmark(row) {
-    const item = this.root.children[row];
+    const item = this.items[row];
     if (!item) return;
     item.classList.remove("current");
     for (const node of item.querySelectorAll('.word[tabindex="0"], [data-act]')) node.tabIndex = -1;

@@ -5,7 +5,7 @@ import { ME } from "./state.js";
 
 export class Summary {
   constructor({ labels, types, queue, history, steps, versions, files }) {
-    Object.assign(this, { labels, types, queue, history, steps, versions, files, numbers: new Map() });
+    Object.assign(this, { labels, types, queue, history, steps, versions, files });
   }
 
   /** How much of what was said is on the server; a small screen shows it only when it is late. */
@@ -18,33 +18,28 @@ export class Summary {
 
   /** How often each type is among the accepted labels. */
   counts() {
-    return this.numbers;
+    return this.labels.tally.types;
   }
 
   draw() {
-    const given = this.labels.given();
-    this.numbers = new Map();
-    for (const { entities } of given)
-      for (const { label } of entities) this.numbers.set(label, (this.numbers.get(label) ?? 0) + 1);
     this.drawProgress();
-    this.drawLabels(given);
+    this.drawLabels();
     this.drawHistory();
     fillOptions(byId("type"), [["", "any"], ...this.types.offered().map((type) => [type, type])]);
     byId("type").value = this.queue.state.type;
   }
 
   drawProgress() {
-    const [accepted, total] = [this.queue.accepted(), this.queue.sentences.length];
+    const [accepted, total] = [this.queue.accepted, this.queue.sentences.length];
     byId("progress").max = Math.max(total, 1);
     byId("progress").value = accepted;
     byId("progress-text").textContent = total ? `${accepted} of ${total} accepted` : "";
     this.steps.tell("text", total ? count(total, "sentence") : "");
     this.steps.tell("correct", total ? `${accepted} of ${total}` : "");
     this.steps.tell("adapt", this.versions.current);
-    const found = this.queue.sentences.reduce((sum, sentence) => sum + (this.queue.prediction(sentence)?.entities.length ?? 0), 0);
     const shown = this.queue.view.length < total ? `${this.queue.view.length} shown of ` : "";
     const name = this.files.nameOf(this.queue.state.source);
-    const predicted = `${count(found, "entity", "entities")} predicted by ${this.queue.version}`;
+    const predicted = `${count(this.queue.predicted(), "entity", "entities")} predicted by ${this.queue.version}`;
     byId("found").textContent = total ? `${shown}${count(total, "sentence")}${name && ` of ${name}`}, ${predicted}` : "";
     this.drawDone(total > 0 && accepted === total);
     byId("no-sentences").hidden = this.queue.view.length > 0;
@@ -62,17 +57,16 @@ export class Summary {
     if (next) byId("next-file").textContent = `Next file: ${next.name}`;
   }
 
-  drawLabels(given) {
-    const empty = given.filter((sentence) => sentence.entities.length === 0).length;
+  drawLabels() {
+    const { said, accepted, empty, types } = this.labels.tally;
     byId("labels-count").textContent =
-      count(given.length, "accepted sentence") + (empty ? `, ${empty} of them without entities` : "");
+      count(accepted, "accepted sentence") + (empty ? `, ${empty} of them without entities` : "");
     const chip = (type) => make("span", { class: `chip ${this.types.colour(type)}` }, type);
-    const known = this.types.offered().filter((type) => this.numbers.has(type));
-    byId("labels-types").replaceChildren(...known.map((type) => make("li", {}, chip(type), ` ${this.numbers.get(type)}`)));
-    const none = this.labels.entries().length === 0;
-    byId("review").disabled = none;
-    byId("forget").hidden = none;
-    byId("export-form").querySelector("button").disabled = given.length === 0;
+    const known = this.types.offered().filter((type) => types.get(type));
+    byId("labels-types").replaceChildren(...known.map((type) => make("li", {}, chip(type), ` ${types.get(type)}`)));
+    byId("review").disabled = said === 0;
+    byId("forget").hidden = said === 0;
+    byId("export-form").querySelector("button").disabled = accepted === 0;
   }
 
   drawHistory() {

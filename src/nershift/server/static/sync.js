@@ -106,7 +106,7 @@ export class Sync {
   }
 
   tell() {
-    const open = this.labels.unsent().length;
+    const open = this.labels.late.size;
     const late = open > 0 && this.wait > RETRY; // sending has failed
     this.onState(open === 0 ? "on the server" : `${open} in this browser only`, late);
   }
