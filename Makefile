@@ -23,7 +23,7 @@ CODE := src tests benchmarks experiments website tools examples
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/pip install -q --upgrade pip
 	$(PYTHON) tools/lower_bounds.py > .venv-oldest/lower-bounds.txt
-	.venv-oldest/bin/pip install -q -r .venv-oldest/lower-bounds.txt -e .
+	.venv-oldest/bin/pip install -q -r .venv-oldest/lower-bounds.txt $(TORCH) -e .
 	touch $@
 
 demo: .venv/.ready

@@ -22,7 +22,7 @@ from nershift.data.labels import LabelMapping
 from nershift.errors import ConfigError
 from nershift.methods import METHODS
 from nershift.methods.base import Method
-from nershift.run import resolve
+from nershift.run_settings import resolve
 from nershift.storage import write_text
 
 FILE = Path("src/nershift/auto/evidence.jsonl")

@@ -15,9 +15,10 @@ from nershift.data.corpus import Corpus
 from nershift.data.spans import Sentence
 from nershift.errors import CheckpointError, ConfigError, OtherRunError
 from nershift.reports.run import write_report
-from nershift.run import Request, facts_of, train_tagger
 from nershift.run_arguments import as_raw, check_corpus, check_sources
 from nershift.run_folder import LAST_STATE, Run, lock, write_results
+from nershift.run_request import Request
+from nershift.run_stages import facts_of, train_tagger
 from nershift.storage import write_text
 from nershift.training.processes import Processes
 
