@@ -20,7 +20,7 @@ from nershift.run_folder import LAST_STATE, Run, lock, write_results
 from nershift.run_request import Request
 from nershift.run_stages import facts_of, train_tagger
 from nershift.storage import write_text
-from nershift.training.processes import Processes
+from nershift.training.processes import Processes, threads_for
 
 
 def resume(
@@ -57,7 +57,8 @@ def resume(
     request = _request(run, target, sources, as_raw(raw))
     method, before = request.build_method(), run.metrics["phases"]["train"]
     total = before["steps"] + updates
-    with Processes(request.config.device) as processes, lock(run.folder, processes):
+    threads = threads_for(request.config.encoder)
+    with Processes(request.config.device, threads) as processes, lock(run.folder, processes):
         began = time.monotonic()
         tagger, stages = train_tagger(request, method, run.folder, processes, quiet, total)
         if processes.main:

@@ -25,7 +25,7 @@ from nershift.run_request import Request
 from nershift.run_settings import resolve
 from nershift.run_stages import Training, facts_of, train_tagger
 from nershift.training.logger import TrainLogger
-from nershift.training.processes import Processes
+from nershift.training.processes import Processes, threads_for
 
 NO_MODEL = "no-model"  # a file that says: this run was made for its scores, and its weights were deleted
 
@@ -77,7 +77,7 @@ def transfer(
     chosen = request.build_method()
     identity = request.identity()
     with (
-        Processes(settings.device) as processes,
+        Processes(settings.device, threads_for(settings.encoder)) as processes,
         open_folder(where, identity, overwrite, processes) as folder,
     ):
         if not (folder / "metrics.json").exists():
@@ -178,7 +178,7 @@ def pretrain(
     request = Request(method, settings, sources, raw=as_raw(raw))
     chosen = request.build_method()
     with (
-        Processes(settings.device) as processes,
+        Processes(settings.device, threads_for(settings.encoder)) as processes,
         open_folder(where, request.identity(), overwrite, processes) as folder,
     ):
         if not (folder / "model.json").exists():
