@@ -208,7 +208,7 @@ class LabelAwareHead(TagHead):
 
     @torch.no_grad()
     def soft_targets(self, states: Tensor, mask: Tensor, student: Head, temperature: float = 1.0) -> SoftTargets:
-        """Of each tag given the tags that the head itself predicts before it: there are too many others to sum."""
+        """Of each tag given the tags that the head itself predicts before it, which are too many to sum over."""
         ours, size = self.tags_for(student), self._batch_size(mask.shape[1])
         parts = []
         for part, shown in zip(states.split(size), mask.split(size), strict=True):
