@@ -17,6 +17,7 @@ CONTENTS: dict[str, tuple[str, ...]] = {
         "tutorials/own-data",
         "tutorials/several-domains",
         "tutorials/label-adapt-label",
+        "tutorials/large-to-small",
         "tutorials/production",
         "notebooks/first-tagger",
         "notebooks/honest-scores",
