@@ -1,5 +1,6 @@
 # Everything runs in .venv, which is made on first use and refreshed when pyproject.toml changes.
 PYTHON ?= python3
+TORCH ?=# a torch of your choice for every environment: make test TORCH=torch==2.13.0
 BIN := .venv/bin
 CODE := src tests benchmarks experiments website tools examples
 
@@ -8,7 +9,7 @@ CODE := src tests benchmarks experiments website tools examples
 .venv/.ready: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install -q --upgrade pip
-	$(BIN)/pip install -q -e '.[report]'
+	$(BIN)/pip install -q $(TORCH) -e '.[report]'
 	touch $@
 
 .venv/.dev: .venv/.ready
@@ -23,7 +24,7 @@ CODE := src tests benchmarks experiments website tools examples
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/pip install -q --upgrade pip
 	$(PYTHON) tools/lower_bounds.py > .venv-oldest/lower-bounds.txt
-	.venv-oldest/bin/pip install -q -r .venv-oldest/lower-bounds.txt -e .
+	.venv-oldest/bin/pip install -q -r .venv-oldest/lower-bounds.txt $(TORCH) -e .
 	touch $@
 
 demo: .venv/.ready

@@ -23,7 +23,8 @@ from nershift.data.catalog import catalog
 from nershift.encoders.base import ENCODERS
 from nershift.encoders.base import Cost as EncoderCost
 from nershift.errors import ConfigError
-from nershift.run import HELD_OUT, resolve
+from nershift.run_request import HELD_OUT
+from nershift.run_settings import resolve
 from nershift.training.budget import Budget, batch_size
 
 _UNKNOWN = 5000  # sentences of a corpus whose size is not in the catalog

@@ -63,7 +63,10 @@ def test_weights_that_are_no_numbers(folder: Path, value: float) -> None:
 def test_weights_of_another_kind(folder: Path, dtype: torch.dtype) -> None:
     tensors, meta = load_tensors(folder / "model.safetensors")
     name = next(name for name, tensor in tensors.items() if tensor.dim() == 2)
-    save_tensors(folder / "model.safetensors", tensors | {name: tensors[name].to(dtype)}, meta)
+    try:
+        save_tensors(folder / "model.safetensors", tensors | {name: tensors[name].to(dtype)}, meta)
+    except KeyError:
+        pytest.skip("older safetensors write no complex numbers")
     refused(folder, f"{name} is of type torch")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -56,3 +58,12 @@ def test_the_picture_of_the_code_names_what_is_there() -> None:
         names = re.findall(r"`([a-z]\w*)/?`", row[1])
         missing += [f"{row[0]}/{name}" for name in names if not list((package / row[0]).glob(f"{name}*"))]
     assert missing == []
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists() or shutil.which("git") is None, reason="not a checkout")
+def test_the_picture_of_the_code_names_every_folder_of_the_checkout() -> None:
+    """A folder that it does not name was left behind by somebody."""
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    folders = {path.split("/")[0] for path in listed.splitlines() if "/" in path}
+    assert [name for name in sorted(folders) if not name.startswith(".") and f"`{name}/" not in text] == ["src"]

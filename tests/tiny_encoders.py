@@ -45,7 +45,6 @@ def make_encoder_folder(
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=raw, **{f"{name}_token": token for name, token in names.items()}
     )
-    tokenizer.save_pretrained(folder)
     shared: dict[str, Any] = {
         "vocab_size": raw.get_vocab_size(),
         "max_position_embeddings": 64,
@@ -83,5 +82,6 @@ def make_encoder_folder(
     with torch.no_grad():  # initial weights are so small that every state looks alike
         for p in model.parameters():
             p.add_(torch.randn_like(p) * 0.2)
+    tokenizer.save_pretrained(folder)  # last: a wrong kind leaves no folder behind
     model.save_pretrained(folder)
     return folder

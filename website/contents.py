@@ -12,18 +12,19 @@ RESULTS = tuple(name for name in _WITH_RESULTS if (ROOT / "experiments" / name /
 
 # Heading: pages in their order, by their place on the site.
 CONTENTS: dict[str, tuple[str, ...]] = {
-    "Start": ("start", "fit", "which", "faq"),
+    "Start": ("start", "tasks", "fit", "which", "faq"),
     "Tutorials": (
         "tutorials/own-data",
         "tutorials/several-domains",
         "tutorials/label-adapt-label",
+        "tutorials/large-to-small",
         "tutorials/production",
         "notebooks/first-tagger",
         "notebooks/honest-scores",
         "notebooks/what-to-label-next",
     ),
     "Guides": ("data", "labelling", "unlabelled", "report", "page", "serve", "deploy"),
-    "Papers": tuple(f"papers/{paper}" for paper in PAPERS),
+    "Papers": ("methods", *(f"papers/{paper}" for paper in PAPERS)),
     "Reference": ("commands", "settings", "api"),
     "Results": ("results", "findings", "benchmarks", *(f"results/{name}" for name in RESULTS), "results/grids"),
     "Project": ("architecture", "contributing", "changelog", "security", "code_of_conduct"),

@@ -22,7 +22,7 @@ from nershift.data.labels import LabelMapping
 from nershift.errors import ConfigError
 from nershift.methods import METHODS
 from nershift.methods.base import Method
-from nershift.run import resolve
+from nershift.run_settings import resolve
 from nershift.storage import write_text
 from nershift.training.budget import Budget, batch_size
 

@@ -63,10 +63,10 @@ _CELLS = [
     *(cell for column in CROSSNER for cell in _students(column)),
 ]
 _NOTES = (
-    f"mpnet with characters. Teachers: {', '.join(TEACHERS)}, three seeds each, their probabilities averaged. They "
+    f"mpnet with characters. Teachers: {', '.join(TEACHERS)}, three seeds each. Their probabilities are averaged. They "
     f"label {SENTENCES:,} sentences of Wikipedia, those most like the target's labelled ones (tf-idf), without any dev "
-    f"or test sentence. A student starts from the plain tagger of all sources and learns for {UPDATES:,} updates: three "
-    "in four of them on 32 sentences of text, one on 8 gold ones.",
+    f"or test sentence. A student starts from the plain tagger of all sources and learns for {UPDATES:,} updates, one "
+    "in four of them on 8 gold sentences, the others on 32 of the text.",
     "All students have the same six teachers, so their spread is that of the students alone.",
 )
 _LONGER = "Students learn longer than each teacher; the second student shows what the length alone does."

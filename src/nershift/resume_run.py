@@ -15,11 +15,12 @@ from nershift.data.corpus import Corpus
 from nershift.data.spans import Sentence
 from nershift.errors import CheckpointError, ConfigError, OtherRunError
 from nershift.reports.run import write_report
-from nershift.run import Request, facts_of, train_tagger
 from nershift.run_arguments import as_raw, check_corpus, check_sources
 from nershift.run_folder import LAST_STATE, Run, lock, write_results
+from nershift.run_request import Request
+from nershift.run_stages import facts_of, train_tagger
 from nershift.storage import write_text
-from nershift.training.processes import Processes
+from nershift.training.processes import Processes, threads_for
 
 
 def resume(
@@ -56,7 +57,8 @@ def resume(
     request = _request(run, target, sources, as_raw(raw))
     method, before = request.build_method(), run.metrics["phases"]["train"]
     total = before["steps"] + updates
-    with Processes(request.config.device) as processes, lock(run.folder, processes):
+    threads = threads_for(request.config.encoder)
+    with Processes(request.config.device, threads) as processes, lock(run.folder, processes):
         began = time.monotonic()
         tagger, stages = train_tagger(request, method, run.folder, processes, quiet, total)
         if processes.main:

@@ -56,7 +56,7 @@ def test_runs_are_made_once_and_subsets_are_those_of_shots(
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("a finished run was run again")
 
-    monkeypatch.setattr("nershift.run.Training.run", refuse)
+    monkeypatch.setattr("nershift.run_stages.Training.run", refuse)
     assert measure(["target_only"], news, out=tmp_path, sizes=(10, 20, 40), seeds=(1, 2), **settings) == study
     with pytest.raises(AssertionError, match="run again"):
         measure(["target_only"], news, out=tmp_path, sizes=(10, 20, 30), seeds=(1,), **settings)

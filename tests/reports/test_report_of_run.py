@@ -53,6 +53,7 @@ def test_a_run_without_test_split(folder: Path) -> None:
     report = report_of_run(folder)
     assert report.scores is None
     assert "no test split" in report.notes[-1]
+    assert "`nershift fit` judge" in report.notes[-1]
 
 
 def test_broken_parts_are_named(folder: Path) -> None:

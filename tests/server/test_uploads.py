@@ -134,13 +134,13 @@ def test_a_folder_of_splits(client: Any, tmp_path: Path) -> None:
         ("a.txt", b"", "a.txt:1: the file has no content"),
         ("a.xyz", b"\x00\x01\x02", "a.xyz: the format cannot be told"),
         ("a.zip", b"PK nothing", "the zip cannot be unpacked"),
-        ("a.txt", b"word " * 2_100, "a sentence of 2,100 tokens"),
-        ("a.txt", b"one.\n" * 5_001, "5,001 sentences, at most 5,000"),
+        pytest.param("a.txt", b"word " * 2_100, "a sentence of 2,100 tokens", id="long"),
+        pytest.param("a.txt", b"one.\n" * 5_001, "5,001 sentences, at most 5,000", id="many"),
         ("a.jsonl", b'{"text": "Ada", "spans": [[0, 3, "two words"]]}', "the type 'two words'"),
         ("a.jsonl", b'{"text": "\\ud800 x", "spans": []}', "a.jsonl"),
         ("a.jsonl", b'{"text": "Ada Bo", "spans": [[0, 6, "a"], [4, 6, "b"]]}', "overlaps"),
-        ("a.jsonl", b"[" * 100_000, ""),
-        ("a.json", b"[" * 100_000 + b"]" * 100_000, ""),
+        pytest.param("a.jsonl", b"[" * 100_000, "", id="deep"),  # named: older pytest puts the id into the environment
+        pytest.param("a.json", b"[" * 100_000 + b"]" * 100_000, "", id="deep and closed"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said(client: Any, name: str, content: bytes, said: str) -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from nershift.config import EncoderConfig
 from nershift.storage import load_tensors
-from nershift.training.processes import Processes
+from nershift.training.processes import Processes, threads_for
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parents[1] / "src"
@@ -61,3 +62,29 @@ def test_one_process_leaves_gradients_and_facts_alone() -> None:
     assert parameter.grad.tolist() == [1, 2, 3]
     assert processes.any_of(True, False) == [True, False]
     assert (processes.rank, processes.world, processes.main) == (0, 1, True)
+
+
+def test_threads_of_an_encoder() -> None:
+    assert threads_for(EncoderConfig(kind="recurrent")) == 1
+    assert threads_for(EncoderConfig(kind="transformer")) == (os.cpu_count() or 1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "variable", "inside"),
+    [(1, None, 1), (0, None, 3), (8, None, 3), (1, "3", 3)],
+    ids=["fewer", "as they are", "never more", "OMP_NUM_THREADS decides"],
+)
+def test_threads_are_set_for_a_run_and_given_back(
+    monkeypatch: pytest.MonkeyPatch, asked: int, variable: str | None, inside: int
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if variable:
+        monkeypatch.setenv("OMP_NUM_THREADS", variable)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        with Processes("cpu", asked):
+            assert torch.get_num_threads() == inside
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)

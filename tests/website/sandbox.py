@@ -90,7 +90,11 @@ def fill(folder: Path, make_corpus: Callable[..., Corpus]) -> None:
     encoder = {"encoder": {"kind": "transformer", "transformer": {"name": str(folder / "encoders/ENCODER")}}}
     nershift.transfer("target_only", clinic, out=folder / "RUN", config=encoder, quiet=True, report=False)
     nershift.transfer("target_only", clinic, out=folder / "RUN_1", quiet=True, report=False)
-    for name in ("RUN_2", "RUN_3", *(f"runs/{run}" for run in ("clinic", "finetune", "large", "a", "b", "c"))):
+    for name in (
+        "RUN_2",
+        "RUN_3",
+        *(f"runs/{run}" for run in ("clinic", "tickets", "finetune", "large", "a", "b", "c")),
+    ):
         shutil.copytree(folder / "RUN_1", folder / name)
     nershift.pretrain("finetune", [news], out=folder / "PRETRAINED", config=encoder, quiet=True)
 

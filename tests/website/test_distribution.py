@@ -24,6 +24,7 @@ def read(name: str) -> Any:
 
 def test_metadata() -> None:
     assert f'version = "{__version__}"' in TEXT
+    assert f"\n## [{__version__}] – " in (ROOT / "CHANGELOG.md").read_text("utf-8")
     assert 'Source = "https://github.com/nershift/nershift"' in TEXT
     assert {f"3.{minor}" for minor in (10, 11, 12, 13)} <= set(re.findall(r"Python :: (3\.\d+)", TEXT))
     assert re.search(r'"torch>=[\d.]+,<[\d.]+"', TEXT), "torch has both bounds"

@@ -15,7 +15,7 @@ from nershift.auto.situation import Situation
 from nershift.config import Config, TrainConfig
 from nershift.methods import METHODS
 from nershift.methods.base import Method
-from nershift.run import resolve
+from nershift.run_settings import resolve
 from nershift.training.budget import Budget, batch_size
 
 # Seconds of an update of four sentences of 20 tokens on one core, and how they grow with the sentences in a batch.

@@ -148,7 +148,8 @@ def probe_on(job: Job, target: Corpus) -> float:
     import torch
 
     from nershift.methods.base import TARGET
-    from nershift.run import Request, resolve
+    from nershift.run_request import Request
+    from nershift.run_settings import resolve
     from nershift.training.optim import make_optimizer
 
     request = Request(job.method, resolve(job.method, job.config, job.seed), (), target)

@@ -83,6 +83,9 @@ def _output(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
 def _compiler() -> ctypes.CDLL:
     for name in _names():
         try:
+            if Path(name).is_absolute():  # the compiler of CUDA 13.0 does not look for its other half beside itself
+                for part in Path(name).parent.glob("libnvrtc-builtins.so.*"):
+                    ctypes.CDLL(str(part))
             return ctypes.CDLL(name)
         except OSError:
             continue

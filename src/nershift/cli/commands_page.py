@@ -68,8 +68,7 @@ def _row(shown: str, parameter: Any) -> str:
         value = ""
     else:
         value = f"`{default}`"
-    env = f" Environment: `{parameter.envvar}`." if parameter.envvar else ""
-    text = f"{' '.join((parameter.help or '').split())}{env}"
+    text = " ".join((parameter.help or "").split())
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in (shown, value, text)) + " |"
 
 

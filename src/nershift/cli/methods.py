@@ -23,7 +23,7 @@ def methods(
     as_yaml: Annotated[bool, typer.Option("--yaml", help="Print the settings as YAML, for --config.")] = False,
 ) -> None:
     """List the methods with their papers, or explain the settings of one."""
-    from nershift.run import resolve
+    from nershift.run_settings import resolve
 
     if name is None:
         _list(make_console())
@@ -45,7 +45,7 @@ def _list(console: Console) -> None:
 
 def _explain(console: Console, name: str, preset: str) -> None:
     from nershift.methods import METHODS
-    from nershift.run import resolve
+    from nershift.run_settings import resolve
 
     method, config = METHODS[name], resolve(name, {"preset": preset})
     names = ", ".join([method.name, *METHODS.aliases(method.name)])
@@ -71,7 +71,7 @@ def _explain(console: Console, name: str, preset: str) -> None:
 def by_block(config: Config) -> dict[str, list[SettingInfo]]:
     """The settings of a resolved config, block by block; ``options`` are those of the method itself."""
     from nershift.methods import METHODS
-    from nershift.run import KINDS
+    from nershift.run_settings import KINDS
 
     options: Any = build(METHODS[config.method].Options, config.options)
     blocks = {"run": [row for row in settings_of(config) if row.name in ("seed", "device", "tensorboard")]}

@@ -18,7 +18,6 @@ _SEEN = "--token can be seen by everybody on this machine (ps): use --token-file
 
 
 def serve(
-    context: typer.Context,
     model: Annotated[
         Path | None,
         typer.Option("--model", help="The folder of a finished run, or one that `nershift pretrain` wrote."),
@@ -37,7 +36,6 @@ def serve(
         str | None,
         typer.Option(
             "--token",
-            envvar="NERSHIFT_TOKEN",
             hidden=True,  # everybody on the machine sees what stands on a command line
         ),
     ] = None,
@@ -80,10 +78,11 @@ def serve(
     if (model is None) != demo:
         found = "both are given" if demo else "neither is given"
         raise ConfigError(found, place="--model, --demo", expected="one of them", fix="try --demo, or --model RUN")
-    if getattr(context.get_parameter_source("token"), "name", "") == "COMMANDLINE":
+    if token is not None:
         make_console(stderr=True).print(_SEEN, style="yellow", markup=False)
-    os.environ.pop("NERSHIFT_TOKEN", None)  # the processes that read files and adapt need not know it
-    token = read_token(token_file) if token_file is not None else token
+    # Read here, since typer 0.26.0 ignores variables; taken away, since the processes that adapt need not know it.
+    variable = os.environ.pop("NERSHIFT_TOKEN", "") or None
+    token = read_token(token_file) if token_file is not None else token or variable
     if token is not None and len(token) < 8:
         raise ConfigError("the token is too short", place="--token-file", expected="8 characters or more")
     generated = new_token() if token is None and not is_loopback(host) else ""

@@ -22,6 +22,9 @@ from nershift.reports.states import states_of_run
 from nershift.reports.verdict import verdict
 from nershift.storage import write_text
 
+_UNSCORED = "There was no test split to score."
+_TO_SCORE = "Keep some labels in a file `test`, or let `nershift fit` judge on labels that it holds out."
+
 
 def report_of_run(folder: str | Path) -> RunReport:
     """Score ``predictions.jsonl`` and add what ``metrics.json``, ``log.jsonl`` and ``config.yaml`` say."""
@@ -41,7 +44,8 @@ def report_of_run(folder: str | Path) -> RunReport:
         parts["states"] = (shared,)
     title = str(metrics.get("target") or folder.resolve().name)
     if not (folder / "predictions.jsonl").exists():
-        return RunReport(title, **{**parts, "notes": (*parts["notes"], "There was no test split to score.")})
+        note = _UNSCORED if parts["comparisons"] else f"{_UNSCORED} {_TO_SCORE}"
+        return RunReport(title, **{**parts, "notes": (*parts["notes"], note)})
     report = RunReport.of(title, *read_predictions(folder / "predictions.jsonl"), **parts)
     return replace(report, verdict=verdict(report))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -24,7 +23,7 @@ from nershift.model_store import load_model
 from nershift.tagger.tagger import Tagger
 from nershift.training.logger import TrainLogger
 from nershift.training.loop import Loop
-from nershift.training.processes import Processes
+from nershift.training.processes import Processes, threads_for
 from nershift.training.sampler import BatchSampler
 from nershift.training.seeding import seed_torch
 from nershift.training.stage import TrainingStage
@@ -51,7 +50,7 @@ def learn(base: Path, sentences: Sequence[Sentence], scratch: Path, seconds: flo
     scratch.mkdir(parents=True, exist_ok=True)
     model, meta = load_model(base, verify=False)
     model = prepare(model, sentences)
-    torch.set_num_threads(threads_for(model))
+    torch.set_num_threads(threads_for(model.encoder.config))
     config = _settings(model, sentences, seconds)
     sampler = BatchSampler(model, TARGET, sentences, config.batch_size, SEED)
     stage = TrainingStage("train", model, config, {TARGET: sampler}, SEED)
@@ -59,11 +58,6 @@ def learn(base: Path, sentences: Sequence[Sentence], scratch: Path, seconds: flo
         Loop(stage, scratch / "state", processes, logger).run()
     meta.pop("calibration", None)
     return Tagger(model, {**meta, "seed": SEED, "labelled": len(sentences)})
-
-
-def threads_for(model: TaggingModel) -> int:
-    """An encoder that reads one token after the other gains nothing from a second thread."""
-    return 1 if model.encoder.cost(model.encoder.config).sequential else os.cpu_count() or 1
 
 
 def prepare(model: TaggingModel, sentences: Sequence[Sentence]) -> TaggingModel:

@@ -16,11 +16,11 @@ from nershift.server.batcher import Batcher
 from nershift.server.bodies import Bodies
 from nershift.server.inference import Reading, Tagged, answer, tag, to_json
 from nershift.server.jobs import Jobs
-from nershift.server.learning import threads_for
 from nershift.server.limits import Limits
 from nershift.server.metrics import Metrics
 from nershift.server.uploads import Uploads
 from nershift.server.versions import Store
+from nershift.training.processes import threads_for
 
 
 class Service:
@@ -45,7 +45,7 @@ class Service:
         model = model.resolve()
         self.store = Store(store or model.with_name(model.name + ".versions"), model, self.limits.loaded, verify)
         tagger = self.store.tagger(self.store.current)
-        torch.set_num_threads(threads or (threads_for(tagger.model) if tagger else 1))
+        torch.set_num_threads(threads or (threads_for(tagger.model.encoder.config) if tagger else 1))
         self.metrics = Metrics()
         self.aside = Aside()
         self.bodies = Bodies(self.limits)

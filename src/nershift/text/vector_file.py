@@ -151,12 +151,12 @@ def _open(path: Path) -> BinaryIO:
 
 
 def _numbers(text: bytes) -> npt.NDArray[np.float32]:
-    """As many numbers as can be read from the beginning of a text."""
+    """The numbers of a text; none if a part of it is no number."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("error", DeprecationWarning)  # older numpy warns, and reads 4 from "4,5"
         try:
             return np.fromstring(text, dtype=np.float32, sep=" ")
-        except ValueError:  # what the deprecation announces
+        except (ValueError, DeprecationWarning):
             return np.empty(0, dtype=np.float32)
 
 

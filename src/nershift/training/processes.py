@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Sequence
@@ -13,12 +14,26 @@ from accelerate.state import AcceleratorState
 from torch import nn
 
 from nershift.backend.device import find_device
+from nershift.config import EncoderConfig
+from nershift.encoders.base import ENCODERS
+
+
+def threads_for(encoder: EncoderConfig) -> int:
+    """An encoder that reads one token after the other gains nothing from a second thread.
+
+    It loses much where other programs compute: two threads wait for each other at every token.
+    """
+    return 1 if ENCODERS[encoder.kind].cost(encoder).sequential else os.cpu_count() or 1
 
 
 class Processes:
-    """Where a run computes. It also catches Ctrl-C and SIGTERM, so that the loop can stop between two steps."""
+    """Where a run computes. It also catches Ctrl-C and SIGTERM, so that the loop can stop between two steps.
 
-    def __init__(self, device: str = "auto") -> None:
+    Args:
+        threads: on a CPU at most so many, unless OMP_NUM_THREADS says how many; 0: as many as there are.
+    """
+
+    def __init__(self, device: str = "auto", threads: int = 0) -> None:
         if device != "auto":
             find_device(device)
         self.accelerator = _accelerator(cpu=device == "cpu")
@@ -27,14 +42,19 @@ class Processes:
         self.main = self.accelerator.is_main_process
         self._stop = False
         self._old: dict[int, object] = {}
+        fewer = threads and self.device.type == "cpu" and "OMP_NUM_THREADS" not in os.environ
+        self._threads_before = torch.get_num_threads()
+        self._threads = min(threads, self._threads_before) if fewer else self._threads_before
 
     def __enter__(self) -> Processes:
+        torch.set_num_threads(self._threads)
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._old[number] = signal.signal(number, self._note_stop)
         return self
 
     def __exit__(self, *error: object) -> None:
+        torch.set_num_threads(self._threads_before)
         for number, handler in self._old.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
         self._old = {}
