@@ -91,7 +91,9 @@ class Cell:
 
     @property
     def pretrained_by(self) -> str:
-        """The method whose pre-training this one starts from."""
+        """The method whose pre-training this one starts from; a student with LANER's head starts from LANER's."""
+        if self.method == "teacher_student" and self.config.get("head", {}).get("kind") == "label-aware":
+            return "laner"
         return _SHARED.get(self.method, self.method.removesuffix("-zero").removesuffix("-few"))
 
     @property

@@ -27,6 +27,7 @@ STUDENTS: dict[str, tuple[Mapping[str, Any], Sequence[str]]] = {
     "… text from everywhere": ({"options": {"pick": "spread"}}, TEACHERS),
     "… half of the updates on gold labels": ({"options": {"gold_share": 0.5}}, TEACHERS),
     "… three trainings averaged": ({"train": {"model_soup": 3}}, TEACHERS),
+    "… a student with LANER's head": ({"head": {"kind": "label-aware"}}, TEACHERS),
 }
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
@@ -12,7 +13,7 @@ from experiments.cells import Cell
 from experiments.costs import Cost, Rates, estimate, gpu_memory, total
 from experiments.jobs import Failure, smaller
 from experiments.papers import TABLES
-from experiments.plan import Job, plan
+from experiments.plan import Job, model_folder, plan
 from experiments.pool import HALVINGS, Outcome, run_grid
 from experiments.store import Result, ResultStore
 from nershift.run import resolve
@@ -98,6 +99,31 @@ def test_tables_come_as_named_then_seeds_then_what_others_wait_for_then_the_long
     assert all({k.key for k in jobs}.issuperset(j.needs) for j in jobs)
     seeds = [j.cell.seed for j in plan(cells, store(tmp_path), by="seed")]
     assert seeds == sorted(seeds)
+
+
+def test_teachers_run_before_their_student_and_keep_their_models(tmp_path: Path) -> None:
+    taught = [replace(c, seed=seed) for seed in (1, 2) for c in _grid("t", (1,))[:1]]
+    student = Cell("t", "teacher_student", "wikigold", (), 1, raw=(("target", "raw_wiki_en"),), teachers=tuple(taught))
+    here = store(tmp_path)
+    jobs = {job.key: job for job in plan([student], here)}
+    assert {t.key for t in taught} <= set(jobs[student.key].needs)
+    assert [jobs[t.key].keep for t in taught] == [True, True]
+    assert not jobs[student.key].keep
+    pool = Scripted({}, count=1)
+    assert _run([student], tmp_path, pool).done == 1
+    assert [job for job, *_ in pool.log][-1] == "wikigold/teacher_student/s1"
+    model_folder(here.work, taught[0]).mkdir(parents=True)  # a model that is there is not made again
+    again = {job.key: job for job in plan([student], here)}
+    assert taught[0].key not in again
+    assert taught[0].key not in again[student.key].needs
+    assert taught[1].key in again[student.key].needs
+
+
+def test_teachers_are_part_of_what_decides_a_result() -> None:
+    plain = Cell("t", "teacher_student", "wikigold", (), 1)
+    one, other = (replace(plain, teachers=(replace(plain, method="target_only", seed=s),)) for s in (1, 2))
+    assert len({plain.key, one.key, other.key}) == 3
+    assert Cell.of(one.spec(), teachers=one.teachers).key == one.key
 
 
 def test_a_job_out_of_memory_waits_then_runs_alone_then_with_halved_batches(tmp_path: Path) -> None:
