@@ -1,4 +1,4 @@
-"""The main job in two and a half minutes: a tagger for clinic notes from 40 labelled ones and seven other domains.
+"""The main job in a minute and a half: a tagger for clinic notes from 40 labelled ones and seven other domains.
 
 Run it with ``python -m nershift.demo [OUT] [MINUTES]``; everything it needs is built in.
 """
@@ -25,7 +25,7 @@ from nershift.run import transfer
 from nershift.run_folder import Run
 
 TARGET, SHOTS, SEED = "clinic", 40, 1
-MINUTES = 2.5
+MINUTES = 2.0
 
 
 def main(out: Path, minutes: float = MINUTES) -> None:
@@ -46,6 +46,7 @@ def main(out: Path, minutes: float = MINUTES) -> None:
         seed=SEED,
         minutes=minutes,
         encoder="none",
+        one_model=True,  # a vote of three gains a point here and takes a minute more
         overwrite=True,
         tell=lambda line: console.print(line, style="dim", markup=False, highlight=False),
     )
