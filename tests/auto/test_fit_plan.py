@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -49,7 +50,13 @@ def test_nothing_can_be_done_without_labels_and_sources() -> None:
 def test_what_does_not_fit_is_left_out_with_the_reason() -> None:
     short = planned(minutes=1, encoder=SMALL)
     assert names(short) == ["target_only"]
-    assert dict(short.left_out)["encoder_finetune"].startswith("it needs ")
+    why = dict(short.left_out)["encoder_finetune"]
+    assert why.startswith("it needs ")
+    enough = int(re.search(r"--minutes (\d+) has room", why)[1])  # type: ignore[index]
+    reasons = [
+        dict(planned(minutes=m, encoder=SMALL).left_out).get("encoder_finetune", "") for m in (enough - 1, enough)
+    ]
+    assert ["has room" in reason for reason in reasons] == [True, False]
     assert len(names(planned(minutes=60, encoder=SMALL))) > 3
 
 

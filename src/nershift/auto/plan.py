@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -144,7 +145,8 @@ def _that_fit(
         round_one = candidate.cost.alone if trials else 0.0
         cheaper = [c for c in ordered if c.cost.alone < candidate.cost.alone]
         if needed > _ONE * seconds:
-            left_out.append((candidate.recipe.name, f"it needs {in_words(needed)}"))
+            enough = math.ceil((needed / _ONE + _FINISH) / 60)
+            left_out.append((candidate.recipe.name, f"it needs {in_words(needed)}: --minutes {enough} has room for it"))
         elif needed > _DEAR * seconds and candidate.promise < _WORTH + max(c.promise for c in (*cheaper, first)):
             left_out.append(
                 (candidate.recipe.name, f"it needs {in_words(needed)} and promises little more than others")
