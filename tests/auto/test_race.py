@@ -51,6 +51,14 @@ def test_beliefs_are_the_product_of_two_normals() -> None:
     assert beliefs(stubborn)["b"].mean == pytest.approx(0.01, abs=1e-3)
 
 
+def test_what_a_recipe_ran_ahead_is_forgotten_when_it_leaves() -> None:
+    """Whether a free place worked ahead depends on the clock: it may change no score that is told."""
+    ahead = runner("a", 0.0, right=10, wrong=990, trials=2)
+    field = [ahead, *(runner(f"r{i}", 0.0, right=900, wrong=100) for i in range(3))]
+    assert ahead not in after_round(field, [0])
+    assert (ahead.left, list(ahead.predictions)) == (1, [0])
+
+
 def test_half_leave_and_three_stay_unless_one_is_hopeless() -> None:
     field = [runner(f"r{i}", 0.0, right=50 + i, wrong=50 - i) for i in range(8)]
     staying = after_round(field, [0])

@@ -55,6 +55,11 @@ class Runner:
     left: int | None = None
     failed: str = ""
 
+    def leave(self, trials: Sequence[int]) -> None:
+        """Be out after these trials; what it ran ahead of them depends on who was quick and is forgotten."""
+        self.left = len(trials)
+        self.predictions = {t: p for t, p in self.predictions.items() if t in trials}
+
     def counts(self, trials: Sequence[int]) -> Rows:
         parts = [sentence_counts(*self.predictions[t]) for t in trials]
         return np.concatenate(parts) if parts else np.zeros((0, 3), dtype=np.int64)
@@ -132,7 +137,7 @@ def after_round(runners: Sequence[Runner], trials: Sequence[int]) -> list[Runner
     staying = [r for r in order[:keep] if best is None or believed[r.name].beats(best) >= _HOPELESS or r is order[0]]
     for runner in order:
         if runner not in staying:
-            runner.left = len(trials)
+            runner.leave(trials)
     return staying
 
 
