@@ -1,7 +1,8 @@
 """Is `nershift fit` a good chooser? ``python -m experiments.fit.judge run`` fits, ``… show`` compares, by situation.
 
 A fit is judged on a corpus whose results are left out of its evidence. It is compared with what each recipe would have
-had on test in hindsight, with the one recipe that was best on the other corpora, and with the README's advice.
+on test in hindsight (table `fit-judged`), with the one recipe that was best on the other corpora, and with the advice
+of our pages, today's and that of the time before there was a fit.
 """
 
 from __future__ import annotations
@@ -13,63 +14,25 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from experiments.fit.evidence import collect
+from experiments.fit.cases import CASES, SEED, Case
 from experiments.jobs import corpus, raw_text
 from experiments.store import ResultStore
 from nershift.auto.evidence import Knowledge, Result, read_evidence
 from nershift.auto.fit import fit
-from nershift.auto.recipe import RECIPES
+from nershift.auto.result import Fit
 from nershift.console import say
+from nershift.data.corpus import Corpus
+from nershift.evaluation.metrics import score
 from nershift.evaluation.stats import aggregate
 from nershift.storage import write_text
+from nershift.tagger.tagger import Tagger
 
+TABLE = "fit-judged"
 FILE = Path(__file__).with_name("judged.jsonl")
-SOURCES = ("wikigold", "conll2003_en")
-SEED = 1  # which also draws the labels
-
-
-@dataclass(frozen=True)
-class Case:
-    """A situation to judge the choice in.
-
-    Attributes:
-        advice: the recipe that the README's table names for it.
-    """
-
-    target: str
-    labels: int
-    sources: tuple[str, ...]
-    encoder: str
-    minutes: float
-    advice: str
-    raw: str = ""
-
-    @property
-    def name(self) -> str:
-        sources = " and ".join(self.sources) or "no source"
-        text = ", text" if self.raw else ""
-        encoder = "no encoder" if self.encoder == "none" else self.encoder
-        return f"{self.target}, {self.labels} labels, {sources}{text}, {encoder}"
-
-
-CASES = (
-    Case("crossner_music", 50, SOURCES, "none", 3, "finetune"),
-    Case("wnut2016", 50, SOURCES, "none", 3, "finetune"),
-    Case("mit_movie", 50, SOURCES, "none", 4, "target_only"),
-    Case("crossner_music", 50, ("wikigold",), "none", 3, "finetune"),
-    Case("crossner_music", 50, ("wikigold",), "minilm", 10, "encoder_target_only"),
-    Case("bionlp13cg", 10, SOURCES, "none", 4, "target_only"),
-    Case("crossner_politics", 10, SOURCES, "none", 4, "finetune"),
-    Case("re3d", 200, SOURCES, "none", 4, "finetune"),
-    Case("mit_restaurant", 200, SOURCES, "none", 4, "target_only"),
-    Case("cbs_scitech", 0, SOURCES, "none", 4, "selftrain", "raw_abc_science@4000"),
-    Case("mit_movie", 10, (), "minilm", 7, "encoder_target_only"),
-    Case("sec_filings", 1000, SOURCES, "none", 6, "target_only"),
-)
 
 
 def judge(case: Case) -> dict[str, Any]:
@@ -98,6 +61,7 @@ def judge(case: Case) -> dict[str, Any]:
         "winner": facts["winner"],
         "voters": facts["voters"],
         "f1": round(done.f1, 4),
+        "alone": round(_alone(done, target), 4),
         "seconds": round(seconds, 1),
         "minutes": case.minutes,
         "cut": len(facts["cut"]),
@@ -107,6 +71,11 @@ def judge(case: Case) -> dict[str, Any]:
     }
     shutil.rmtree(folder, ignore_errors=True)
     return row
+
+
+def _alone(done: Fit, target: Corpus) -> float:
+    """Test F1 of the winner without those that vote with it."""
+    return score(target.test, Tagger.load(done.folder).tag_sentences(target.test)).f1
 
 
 def main(words: Sequence[str]) -> None:
@@ -121,25 +90,15 @@ def main(words: Sequence[str]) -> None:
             write_text(FILE, "".join(json.dumps(row) + "\n" for row in done))
 
 
-def hindsight(case: Case, same_labels: Sequence[Result]) -> dict[str, float]:
-    """Test F1 of each recipe in this very situation; the mean where it was run more than once.
-
-    Args:
-        same_labels: runs with the seed of the fits, so that they drew the same labels.
-    """
-    found = defaultdict[str, list[float]](list)
-    for row in same_labels:
-        if row.recipe not in RECIPES or (not case.raw and "raw text" in RECIPES[row.recipe].needs):
-            continue
-        same_sources = row.sources in ("", ",".join(case.sources))
-        same_encoder = not row.millions or (case.encoder == "minilm" and row.millions < 30)
-        if (row.target, row.labels) == (case.target, case.labels) and same_sources and same_encoder:
-            found[row.recipe].append(row.f1)
-    return {name: sum(scores) / len(scores) for name, scores in found.items()}
+def hindsight(case: Case, store: ResultStore) -> dict[str, float]:
+    """Test F1 of each recipe in this very situation, with the labels and the seed of the fit (table `fit-judged`)."""
+    cells = {name: replace(case.cell(recipe), table=TABLE, seed=SEED) for name, recipe in case.recipes().items()}
+    found = {name: store.get(cell) for name, cell in cells.items()}
+    return {name: float(run.metrics["test"]["f1"]) for name, run in found.items() if run is not None}
 
 
 def fixed_choice(case: Case, evidence: Sequence[Result], able: Mapping[str, float]) -> str:
-    """The recipe with the best mean rank of gains on the other corpora, whatever the situation."""
+    """The recipe with the best mean gain on the other corpora, whatever the situation."""
     gains = defaultdict[str, list[float]](list)
     for row, gain in Knowledge([r for r in evidence if r.target != case.target]).gains:
         if row.recipe in able:
@@ -147,40 +106,73 @@ def fixed_choice(case: Case, evidence: Sequence[Result], able: Mapping[str, floa
     return max(gains, key=lambda name: sum(gains[name]) / len(gains[name]), default=next(iter(able)))
 
 
-def as_markdown(done: Sequence[Mapping[str, Any]]) -> str:
-    """The table of docs/fit.md."""
-    evidence = read_evidence()
-    same_labels = collect(run for run in ResultStore() if run.spec["seed"] == SEED)
+@dataclass(frozen=True)
+class Compared:
+    """A fit beside what else could have been done with the same labels: F1 on test."""
+
+    case: Case
+    row: Mapping[str, Any]
+    able: Mapping[str, float]
+    fixed: str
+
+    @property
+    def f1(self) -> float:
+        return float(self.row["f1"])
+
+    @property
+    def best(self) -> str:
+        return max(self.able, key=lambda name: self.able[name])
+
+    def over(self, recipe: str) -> float | None:
+        return self.f1 - self.able[recipe] if recipe in self.able else None
+
+    def cells(self) -> list[str]:
+        vote = f" ×{len(self.row['voters'])}" if len(self.row["voters"]) > 1 else ""
+        told = [
+            self.row["case"],
+            self.row["winner"] + vote,
+            f"{100 * self.f1:.1f}" + (f" ({100 * self.row['alone']:.1f})" if vote else ""),
+        ]
+        for name in (self.best, self.fixed, self.case.advice, self.case.first_advice):
+            told.append(f"{100 * self.able[name]:.1f} {name}" if name in self.able else "-")
+        return [*told, f"{self.row['seconds']:.0f} of {60 * self.row['minutes']:.0f}"]
+
+
+def compare(done: Sequence[Mapping[str, Any]]) -> list[Compared]:
+    evidence, store = read_evidence(), ResultStore()
     cases = {case.name: case for case in CASES}
-    lines = ["| situation | chosen | fit | best recipe in hindsight | fixed choice | README's advice | seconds |"]
-    lines.append("|---|---|---:|---:|---:|---:|---:|")
-    regrets, over_fixed, over_advice = [], [], []
+    found = []
     for row in done:
-        case = cases.get(row["case"])
-        if case is None:
-            continue
-        able = hindsight(case, same_labels)
-        if len(row["voters"]) == 1:  # one run of a recipe, with the seed that the others had
-            able.setdefault(row["winner"], row["f1"])
-        chosen = row["winner"] + (f" ×{len(row['voters'])}" if len(row["voters"]) > 1 else "")
-        cells = [f"{100 * row['f1']:.1f}"]
-        if able:
-            best = max(able, key=lambda name: able[name])
-            fixed = fixed_choice(case, evidence, able)
-            regrets.append(able[best] - row["f1"])
-            over_fixed.append(row["f1"] - able[fixed])
-            cells += [f"{100 * able[best]:.1f} {best}", f"{100 * able[fixed]:.1f} {fixed}"]
-            if case.advice in able:
-                over_advice.append(row["f1"] - able[case.advice])
-            cells.append(f"{100 * able[case.advice]:.1f}" if case.advice in able else "not run")
-        else:
-            cells += ["not run"] * 3
-        lines.append(
-            f"| {row['case']} | {chosen} | {' | '.join(cells)} | {row['seconds']:.0f} of {60 * row['minutes']:.0f} |"
-        )
-    for what, values in (("regret", regrets), ("over the fixed choice", over_fixed), ("over the advice", over_advice)):
-        if len(values) > 1:
-            told = aggregate([100 * v for v in values])
+        if row["case"] in cases:
+            case = cases[row["case"]]
+            able = hindsight(case, store)
+            found.append(Compared(case, row, able, fixed_choice(case, evidence, able)))
+    return found
+
+
+_HEAD = (
+    "situation", "chosen", "fit (its winner alone)", "best recipe in hindsight", "fixed choice", "today's advice",
+    "advice before fit", "seconds",
+)  # fmt: skip
+
+
+def as_markdown(done: Sequence[Mapping[str, Any]]) -> str:
+    """The table of docs/fit.md, and what it comes to."""
+    compared = compare(done)
+    lines = ["| " + " | ".join(_HEAD) + " |", "|---|---|" + "---:|" * (len(_HEAD) - 2)]
+    lines += ["| " + " | ".join(one.cells()) + " |" for one in compared]
+    voted = [one for one in compared if len(one.row["voters"]) > 1]
+    differences: dict[str, list[float | None]] = {
+        "regret": [one.able[one.best] - one.f1 for one in compared],
+        "over the fixed choice": [one.over(one.fixed) for one in compared],
+        "over today's advice": [one.over(one.case.advice) for one in compared],
+        "over the advice before there was a fit": [one.over(one.case.first_advice) for one in compared],
+        "gain of votes over their winners alone": [one.f1 - one.row["alone"] for one in voted],
+    }
+    for what, values in differences.items():
+        there = [100 * v for v in values if v is not None]
+        if len(there) > 1:
+            told = aggregate(there)
             lines.append(f"\nMean {what}: {told.mean:+.2f} ({told.low:+.2f} to {told.high:+.2f}), {told.n} situations.")
     return "\n".join(lines)
 

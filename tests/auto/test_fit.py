@@ -137,6 +137,7 @@ def test_without_labels_a_source_plays_the_target(make_corpus: Any, tmp_path: Pa
     assert made.facts["tried"][0]["trials"] in (0, 2)
     assert made.run.metrics["labelled"] == 0
     assert made.tagger().types == ("person", "place")
+    assert (made.facts["voters"], made.facts["ballots"]) == (["tiny_zero"], [])  # no seed changes what the sources teach
 
 
 def test_several_taggers_vote_where_it_pays(make_corpus: Any, tmp_path: Path, monkeypatch: Any) -> None:
@@ -148,6 +149,16 @@ def test_several_taggers_vote_where_it_pays(make_corpus: Any, tmp_path: Path, mo
     gold, predicted = made.run.predictions()
     assert Ensemble.load([made.folder]).tag_sentences(gold) == predicted
     assert Tagger.load(made.folder).folder == made.folder  # what wants one model gets the winner
+
+
+def test_a_vote_that_was_not_judged_says_so(make_corpus: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(module.Fitting, "_room_for", lambda *_: False)
+    made = fit(
+        make_corpus("clinic", train=30), out=tmp_path / "a", shots=12, minutes=5, encoder="none", recipes=["tiny_alone"]
+    )
+    assert made.facts["voters"] == ["tiny_alone", "tiny_alone@2", "tiny_alone@3"]
+    assert made.facts["ballots"][0]["gain"] is None
+    assert any("no time to judge the vote here; elsewhere" in reason for reason in made.facts["reasons"])
 
 
 def test_other_data_or_settings_are_refused(done: Fit, make_corpus: Any, tmp_path: Path) -> None:

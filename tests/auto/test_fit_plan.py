@@ -35,7 +35,7 @@ def mine() -> Iterator[Recipe]:
 
 
 def test_recipes_need_what_they_say() -> None:
-    assert set(names(planned())) == {"target_only", "finetune", "finetune_long"}
+    assert set(names(planned())) == {"target_only", "finetune", "finetune_long", "auto_datnet"}
     assert names(planned(sources=())) == ["target_only"]
     assert {"encoder_target_only", "encoder_finetune"} <= set(names(planned(minutes=120, encoder=SMALL)))
     zero = names(planned(labelled=0, mentions={}, raw=1000))
@@ -72,9 +72,10 @@ def test_a_recipe_that_comes_or_goes_changes_the_plan(mine: Recipe) -> None:
 
 def test_evidence_decides_the_order() -> None:
     gains = {"target_only": 0.0, "finetune": 0.2, "finetune_long": 0.1}
-    assert names(planned(known=Knowledge(made_up(gains)))) == ["finetune", "finetune_long", "target_only"]
+    ask = {"recipes": list(gains)}
+    assert names(planned(known=Knowledge(made_up(gains)), **ask)) == ["finetune", "finetune_long", "target_only"]
     turned = {name: -gain for name, gain in gains.items()}
-    assert names(planned(known=Knowledge(made_up(turned)))) == ["target_only", "finetune_long", "finetune"]
+    assert names(planned(known=Knowledge(made_up(turned)), **ask)) == ["target_only", "finetune_long", "finetune"]
 
 
 def test_a_dev_split_is_one_trial_and_few_labels_have_as_many_as_sentences() -> None:

@@ -24,13 +24,14 @@ from nershift.auto.recipe import RECIPES, Recipe
 from nershift.auto.result import Fit, Outcome
 from nershift.auto.schedule import Clock, Desk, Task, seconds_of
 from nershift.auto.situation import Situation, look
-from nershift.auto.votes import VOTERS, Ballot, ballot
+from nershift.auto.votes import OF_ONE_RECIPE, VOTERS, Ballot, ballot
 from nershift.errors import CheckpointError, NershiftError, SetupError
 from nershift.evaluation.predictions import read_predictions
 from nershift.run import NO_MODEL
 
 _GRACE = 1.12  # times the minutes, after which nothing is waited for
 _ON_TOP = 5.0  # seconds for scores and the report
+_SPARE = 1.15  # times the seconds that voters should take
 _ON_A_GPU = 8  # trainings at once that one GPU serves well
 Tell = Callable[[str], None]
 
@@ -188,7 +189,7 @@ class Fitting:
 
     def _try(self, runner: Runner, trial: int, seed: int | None = None) -> None:
         """One trial of a recipe, with what it starts from."""
-        recipe = RECIPES[runner.name.partition("@")[0]]
+        recipe, _ = _recipe_of(runner.name)
 
         def heard(answer: Answer) -> None:
             if answer.failed and answer.job.name not in self.desk.cut:
@@ -224,10 +225,10 @@ class Fitting:
         )
         return self.clock.seconds - needed - _ON_TOP
 
-    def _cost_of_final(self, recipe: Recipe, without: Collection[str] = ()) -> float:
+    def _cost_of_final(self, recipe: Recipe, without: Collection[str] = (), seed: int | None = None) -> float:
         """Seconds that its jobs still take, but for some of them."""
         expected = cost(recipe, self.here, self.known, self.speed)
-        jobs = [job for job in self.materials.final(recipe) if not job.finished and job.name not in without]
+        jobs = [job for job in self.materials.final(recipe, seed) if not job.finished and job.name not in without]
         return sum(max(0.0, seconds_of(job, expected) - self.desk.seconds_at(job.name)) for job in jobs)
 
     def _leader(self) -> str | None:
@@ -289,8 +290,7 @@ class Fitting:
         self._train(RECIPES[winner.name], then=heard)
         chosen = None if self.ask.one_model else self._vote(winner, order)
         for name in chosen.voters[1:] if chosen else ():
-            recipe, _, seed = name.partition("@")
-            self._train(RECIPES[recipe], int(seed) if seed else None)
+            self._train(*_recipe_of(name), until=lambda: self.clock.seconds)
         self._work_off(set())
         voters = chosen.voters if chosen else (winner.name,)
         there = tuple(v for v in voters if self._job_of(v).finished)
@@ -303,29 +303,39 @@ class Fitting:
         return self.clock.now + self._cost_of_final(recipe) + _ON_TOP < _GRACE * self.clock.seconds
 
     def _train(
-        self, recipe: Recipe, seed: int | None = None, then: Callable[[Answer], None] = lambda answer: None
+        self,
+        recipe: Recipe,
+        seed: int | None = None,
+        then: Callable[[Answer], None] = lambda answer: None,
+        until: Callable[[], float] | None = None,
     ) -> None:
         """On all labels."""
         *before, last = self.materials.final(recipe, seed)
         for job in before:
-            self._add(job, recipe, None)
-        self._add(last, recipe, None, then)
+            self._add(job, recipe, until)
+        self._add(last, recipe, until, then)
 
     def _vote(self, winner: Runner, order: Sequence[Runner]) -> Ballot | None:
-        """The vote that pays most on the trials, of other recipes or of other seeds of the winner."""
-        complete = len(winner.predictions) == self.plan.trials > 0
-        if not complete:
-            return None
-        kin = [Runner(f"{winner.name}@{self.ask.seed + k}", winner.expected) for k in range(1, VOTERS)]
-        if self._room_for(kin, winner):
-            for trial in range(self.plan.trials):
-                for runner in kin:
-                    self._try(runner, trial, int(runner.name.partition("@")[2]))
-            self._work_off(set())
-        found = [ballot(winner, kin), ballot(winner, [r for r in order if r is not winner])]
+        """The vote that promises most: of other recipes, or of other seeds of the winner."""
+        seeds = range(self.ask.seed + 1, self.ask.seed + VOTERS) if self._seed_matters(winner) else ()
+        kin = [Runner(f"{winner.name}@{seed}", winner.expected) for seed in seeds]
+        found: list[Ballot | None] = []
+        if len(winner.predictions) == self.plan.trials > 0:
+            if self._room_for(kin, winner):
+                for trial in range(self.plan.trials):
+                    for runner in kin:
+                        self._try(runner, trial, _recipe_of(runner.name)[1])
+                self._work_off(set())
+            found += [ballot(winner, kin, OF_ONE_RECIPE), ballot(winner, [r for r in order if r is not winner])]
+        if kin and not any(found):
+            found.append(Ballot((winner.name, *(r.name for r in kin)), None, OF_ONE_RECIPE))
         self.ballots = [b for b in found if b is not None]
         paying = [b for b in self.ballots if b.pays and self._can_train(b)]
-        return max(paying, key=lambda b: b.gain.value, default=None)
+        return max(paying, key=lambda b: b.expected, default=None)
+
+    def _seed_matters(self, winner: Runner) -> bool:
+        """Does anything differ between its trainings, which share what they learn from the sources?"""
+        return cost(RECIPES[winner.name], self.here, self.known, self.speed).train > 0
 
     def _room_for(self, kin: Sequence[Runner], winner: Runner) -> bool:
         """Is there time to judge other seeds of the winner, and to train them?"""
@@ -335,13 +345,13 @@ class Fitting:
         return self.clock.left > trials + finals + _ON_TOP
 
     def _can_train(self, found: Ballot) -> bool:
-        names = [name for name in found.voters if not self._job_of(name).finished]
-        needed = [self._cost_of_final(RECIPES[name.partition("@")[0]]) for name in names]
-        return self.clock.left > max(sum(needed) / self.plan.places, *needed, 0.0) + _ON_TOP if needed else True
+        """Is there time for those that are not trained yet?"""
+        needed = [self._cost_of_final(recipe, seed=seed) for recipe, seed in map(_recipe_of, found.voters)]
+        waves = -(-sum(seconds > 0 for seconds in needed) // self.plan.places)
+        return self.clock.left > _SPARE * waves * max(needed) + _ON_TOP
 
     def _job_of(self, name: str) -> Any:
-        recipe, _, seed = name.partition("@")
-        return self.materials.final(RECIPES[recipe], int(seed) if seed else None)[-1]
+        return self.materials.final(*_recipe_of(name))[-1]
 
     def _publish(self, voters: Sequence[str]) -> None:
         publish(self.folder.path, [self._job_of(name).folder for name in voters])
@@ -374,6 +384,12 @@ class Fitting:
         if not interrupted:
             self.folder.finish()
         return done
+
+
+def _recipe_of(voter: str) -> tuple[Recipe, int | None]:
+    """The recipe and, of a voter that has one of its own, the seed."""
+    name, _, seed = voter.partition("@")
+    return RECIPES[name], int(seed) if seed else None
 
 
 _HEAVY = ("*.safetensors", "model.json", "manifest.json", "tokenizer*", "vocab*")

@@ -120,7 +120,10 @@ class Outcome:
             "reasons": self._reasons(known, tested),
             "expected": self._expected(),
             "twice_the_labels": self._twice(known),
-            "ballots": [{"voters": list(b.voters), "gain": b.gain.to_dict()} for b in self.ballots],
+            "ballots": [
+                {"voters": list(b.voters), "gain": b.gain.to_dict() if b.gain else None, "expected": b.expected}
+                for b in self.ballots
+            ],
             "next": _next(tagger.taggers[0], ask),
             "command": command(ask, self.winner, materials, folder),
             "cut": list(self.cut),
@@ -193,10 +196,7 @@ class Outcome:
             if second is not None:
                 told.append(_against(winner, second))
         if len(self.voters) > 1:
-            gain = next((b.gain.value for b in self.ballots if b.voters == self.voters), 0.0)
-            told.append(
-                f"{len(self.voters)} taggers vote ({', '.join(self.voters)}): {100 * gain:+.1f} F1 where it was judged."
-            )
+            told.append(self._why_a_vote())
         twice = self._twice(known)
         if twice is not None:
             told.append(
@@ -229,6 +229,14 @@ class Outcome:
         late = [f"{r.name} {no_time}" for r in self._ahead if r.predictions]
         judged = [r for r in self.failed if r.predictions]
         return late + [f"{r.name} was judged too, and then failed: {r.failed.splitlines()[0]}." for r in judged]
+
+    def _why_a_vote(self) -> str:
+        found = next((b for b in self.ballots if b.voters == self.voters), None)
+        told = f"{len(self.voters)} taggers vote ({', '.join(self.voters)})"
+        if found is None or found.gain is None:
+            gain = 100 * (found.expected if found else 0.0)
+            return f"{told}. There was no time to judge the vote here; elsewhere such votes gained about {gain:.1f} F1."
+        return f"{told}: {100 * found.gain.value:+.1f} F1 where it was judged."
 
     def _expected(self) -> dict[str, float] | None:
         """F1 where the winner was judged."""
