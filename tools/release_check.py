@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+_DESCRIPTION = "from importlib.metadata import metadata; print(metadata('nershift').get_payload())"
 TEXT = "Dr. Osei gave her 20 mg of Velmorin."
 # First steps with the built-in corpora, with a tenth of the updates: this checks the package, not the tagger.
 QUICKSTART: tuple[tuple[str, ...], ...] = (
@@ -65,10 +67,23 @@ def check(archive: Path, folder: Path, torch: str) -> None:
     found = run([str(bin / "python"), "-c", "import nershift; print(nershift.__file__)"], folder)
     if not Path(found.strip()).is_relative_to(folder):
         raise SystemExit(f"the quickstart would not run what was installed, but {found}")
+    described = run([str(bin / "python"), "-c", _DESCRIPTION], folder)
+    if local := local_links(described):
+        raise SystemExit(f"the description for the package index has links that lead nowhere there: {local}")
     for command in QUICKSTART:
         said = run([str(bin / "nershift"), *command], folder, TEXT)
         if command[0] == "predict" and "Velmorin" not in said:
             raise SystemExit(f"nershift predict printed {said!r}")
+
+
+def local_links(markdown: str) -> list[str]:
+    """Links and pictures without a whole address.
+
+    Example:
+        >>> local_links("[a](docs/a.md) ![b](b.png) [c](https://c.org) [d](#d)")
+        ['docs/a.md', 'b.png']
+    """
+    return re.findall(r"\]\((?!https?:|#)([^)\s]+)\)", markdown)
 
 
 def run(command: Sequence[str], folder: Path, text: str = "") -> str:

@@ -137,7 +137,10 @@ def test_without_labels_a_source_plays_the_target(make_corpus: Any, tmp_path: Pa
     assert made.facts["tried"][0]["trials"] in (0, 2)
     assert made.run.metrics["labelled"] == 0
     assert made.tagger().types == ("person", "place")
-    assert (made.facts["voters"], made.facts["ballots"]) == (["tiny_zero"], [])  # no seed changes what the sources teach
+    assert (made.facts["voters"], made.facts["ballots"]) == (
+        ["tiny_zero"],
+        [],
+    )  # no seed changes what the sources teach
 
 
 def test_several_taggers_vote_where_it_pays(make_corpus: Any, tmp_path: Path, monkeypatch: Any) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from onnx_cases import assert_same, random_encoder, random_tagger
 
 from nershift.data.spans import Sentence
@@ -53,7 +54,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
             }
             tagger = random_tagger(random_encoder(settings, ROWS, seed=2), kind, scheme)
             out = tmp_path_factory.mktemp("onnx") / case
-            check = export_onnx(tagger, out, sentences=ROWS[:3])
+            try:
+                check = export_onnx(tagger, out, sentences=ROWS[:3])
+            except SetupError as refused:
+                if family != "gemma" or torch.__version__ >= "2.13":
+                    raise
+                pytest.skip(f"an older torch, and it says so: {refused}")
             assert check.largest_difference < 1e-4
             assert check.tags_changed == 0
             cache[case] = tagger, out

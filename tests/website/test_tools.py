@@ -47,6 +47,7 @@ def test_every_requirement_has_a_lower_bound_and_is_pinned_to_it() -> None:
 
 def test_the_release_is_tried_with_commands_that_exist() -> None:
     verbs: dict[str, object] = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    assert doctest.testmod(tool("release_check")).failed == 0
     quickstart = tool("release_check").QUICKSTART
     assert all(command[0] in verbs or command == ("--version",) for command in quickstart)
     assert "predict" in {command[0] for command in quickstart}

@@ -35,7 +35,7 @@ def publish(out: Path, runs: Sequence[Path]) -> None:
 def _copy(run: Path, out: Path) -> None:
     for name in _LAST:
         (out / name).unlink(missing_ok=True)
-    for old in [path for path in out.glob("*/") if path.name not in _OURS]:
+    for old in [path for path in out.glob("*") if path.is_dir() and path.name not in _OURS]:
         shutil.rmtree(old)
     files = [path.relative_to(run) for path in run.rglob("*") if path.is_file() and path.name != LOCK_FILE]
     files = [path for path in files if path.parts[0] not in _OURS]

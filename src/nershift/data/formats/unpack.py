@@ -80,7 +80,8 @@ class TextBytes(io.RawIOBase):
         return len(part)
 
     def close(self) -> None:
-        self._file.close()
+        if hasattr(self, "_file"):  # a file that could not be opened is closed too, by the garbage collector
+            self._file.close()
         super().close()
 
 
