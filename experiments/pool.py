@@ -22,6 +22,7 @@ from nershift.console import make_console
 from nershift.storage import write_text
 
 TRIES = 2
+MEMORY = Path("/proc/meminfo")
 JOB_MINUTES = 360.0  # after which a job hangs: the longest of the papers' runs takes a fraction of it
 _MAIN_GIB = {False: 2.5, True: 4.0}  # main memory per run; True: with a transformer
 HALVINGS = 3  # how often batches are halved when a job runs out of memory even alone
@@ -67,8 +68,16 @@ def gpu_room() -> float:
 def workers_that_fit(wanted: int | None, main_gib: float) -> int:
     """As many as wanted, by default one per core, within main memory."""
     count = wanted or os.cpu_count() or 1
-    pages = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
-    return max(1, min(count, int(pages / main_gib)))
+    return max(1, min(count, int(_free_memory() / main_gib)))
+
+
+def _free_memory() -> float:
+    """GiB of main memory that can be had, what files are cached in included where the system says so."""
+    if MEMORY.exists():
+        told = next((line for line in MEMORY.read_text().splitlines() if line.startswith("MemAvailable:")), "")
+        if told:
+            return int(told.split()[1]) / 2**20
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
 
 
 def run_grid(

@@ -12,7 +12,7 @@ import pytest
 import torch
 from made_results import ORIGIN, store
 
-from experiments import jobs, workers
+from experiments import jobs, pool, workers
 from experiments.cells import Cell
 from experiments.jobs import Failure, out_of_memory, run_cell, run_job, run_pretraining
 from experiments.plan import Job
@@ -197,8 +197,12 @@ def test_a_worker_whose_grid_was_killed_ends_without_a_word(tmp_path: Path, monk
 
 @pytest.mark.parametrize(("pages", "asked", "expected"), [(100, None, 25), (1024, None, 64), (100, 4, 4), (2, 8, 1)])
 def test_no_more_workers_than_fit_main_memory(
-    pages: int, asked: int | None, expected: int, monkeypatch: pytest.MonkeyPatch
+    pages: int, asked: int | None, expected: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
     monkeypatch.setattr(os, "sysconf", lambda name: pages if name == "SC_AVPHYS_PAGES" else 2**30)
+    monkeypatch.setattr(pool, "MEMORY", tmp_path / "meminfo")
+    assert workers_that_fit(asked, 4.0) == expected
+    pool.MEMORY.write_text(f"MemFree: 1 kB\nMemAvailable:   {pages * 2**20} kB\n")  # free once caches are given up
+    monkeypatch.setattr(os, "sysconf", lambda name: 1)
     assert workers_that_fit(asked, 4.0) == expected
