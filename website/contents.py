@@ -16,6 +16,7 @@ CONTENTS: dict[str, tuple[str, ...]] = {
     "Tutorials": (
         "tutorials/own-data",
         "tutorials/several-domains",
+        "tutorials/another-language",
         "tutorials/label-adapt-label",
         "tutorials/large-to-small",
         "tutorials/production",

@@ -31,11 +31,12 @@ _SMALL_ENCODER = {
 _FEW = {"updates": 4, "batch_size": 8, "average_last": 0.0}
 SMALL: dict[str, Any] = {"device": "cpu", "encoder": _SMALL_ENCODER, "pretrain": _FEW, "train": _FEW}
 _CATALOG = (
-    "conll2003_en", "conll2002_es", "wikigold", "wnut2017", "mit_restaurant", "bionlp13cg", "cbs_scitech",
-    "crossner_ai", "crossner_politics", "crossner_science", "crossner_music", "crossner_literature",
+    "conll2003_en", "conll2002_es", "conll2002_nl", "wikigold", "wnut2017", "mit_restaurant", "bionlp13cg",
+    "cbs_scitech", "crossner_ai", "crossner_politics", "crossner_science", "crossner_music", "crossner_literature",
 )  # fmt: skip
 _ENCODERS = (
     "ENCODER", "all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2", "bert-base-multilingual-cased",
+    "multilingual",
 )  # fmt: skip
 _CLINICS = ("clinic", "T", "CORPUS", "TARGET", "corpora/clinic", "contracts", "NOTES", "notes")
 _STAND_FOR = {"N": "16", "TEXT": "news.txt"}
@@ -70,7 +71,7 @@ def fill(folder: Path, make_corpus: Callable[..., Corpus]) -> None:
     nershift.write_corpus(folder / "jsonl", clinic, "jsonl")
     shutil.copy(next((folder / "jsonl").glob("test*")), folder / "more.jsonl")
     text = "".join(f"{' '.join(sentence.tokens)}\n" for sentence in make_corpus("news", train=300).train)
-    for name in ("notes.txt", "text.txt", "news.txt", "science.txt", "contracts.txt"):
+    for name in ("notes.txt", "text.txt", "news.txt", "science.txt", "contracts.txt", "spanish.txt"):
         (folder / name).write_text(text, encoding="utf-8")
     for name in ("raw_reuters21578", "raw_abc_science"):
         (folder / name).mkdir()
@@ -79,6 +80,7 @@ def fill(folder: Path, make_corpus: Callable[..., Corpus]) -> None:
     for name in _CATALOG:
         for split, sentences in _toy(name, make_corpus).splits.items():
             write_conll(folder / "catalog" / name / f"{split}.conll.gz", sentences)
+    write_conll(folder / "spanish" / "test.conll", _toy("spanish", make_corpus).splits["test"])
     lines = [" ".join(sentence.tokens) for sentence in (*news.train, *clinic.train)]
     for name in _ENCODERS:
         make_encoder_folder("bert", folder / "encoders" / name, text=lines)
