@@ -9,8 +9,8 @@ from nershift.auto.encoders import Encoder
 from nershift.auto.evidence import Result
 from nershift.auto.situation import Situation, SourceFacts
 
-SMALL = Encoder("small", "sentence-transformers/all-MiniLM-L6-v2", 22.7)
-SOURCE = SourceFacts("news", 1000, {"person": "PER"})
+SMALL = Encoder("small", "sentence-transformers/all-MiniLM-L6-v2", 10.6)
+SOURCE = SourceFacts("news", 1000, {"person": "PER"}, language="en")
 
 
 def situation(**more: Any) -> Situation:

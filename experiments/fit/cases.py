@@ -11,8 +11,7 @@ from nershift.auto.recipe import RECIPES, Recipe
 from nershift.config import merge
 
 SEED = 1  # which also draws the labels
-_APART = ("tagger", "gpu")  # needs that no case meets
-_SHARES_SOURCES = ("finetune", "source_only", "selftrain")  # their training on the sources is that of others too
+_SHARES_SOURCES = ("finetune", "source_only", "selftrain", "teacher_student")  # what they learn of sources is the same
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class Case:
             shots=self.labels or None,
             raw=(("target", self.raw),) if "raw text" in recipe.needs else (),
             row=recipe.name,
-            joint=recipe.method not in _SHARES_SOURCES,
+            joint=recipe.method not in _SHARES_SOURCES or "sources" not in recipe.needs,
         )
 
 

@@ -27,7 +27,12 @@ from nershift.storage import write_text
 from nershift.training.budget import Budget, batch_size
 
 FILE = Path("src/nershift/auto/evidence.jsonl")
-ENCODERS = {"minilm": 22.7, "distilbert-cased": 65.2, "mpnet": 109.5}  # millions of weights
+ENCODERS = {
+    "minilm": 10.6,
+    "distilbert-cased": 42.5,
+    "mpnet": 84.9,
+    "multilingual": 18.9,
+}  # millions of weights in their layers
 _LENGTH = ("updates", "min_updates", "passes", "epochs", "batch_size", "eval_batch_size")
 _LONGER = 1.6  # times the updates of a stage, that still count as the same recipe
 
@@ -44,31 +49,34 @@ def write(rows: Iterable[Result], path: Path = FILE) -> None:
 
 def _as_evidence(run: Run) -> Result | None:
     cell = Cell.of(run.spec)
-    if cell.labels != "own" or cell.train_on_dev or (cell.shots is None and cell.ratio is None):
+    if cell.labels != "own" or cell.train_on_dev:
         return None
     try:
         recipe = next((r for r in RECIPES.values() if _is(cell, r, int(run.metrics["labelled"]))), None)
     except ConfigError:  # of a time when other settings existed
         return None
-    if recipe is None:
+    if recipe is None or ("no labels" not in recipe.needs and cell.shots is None and cell.ratio is None):
         return None
-    metrics, encoder = run.metrics, _encoder(cell)
+    metrics, encoder, labelled = run.metrics, _encoder(cell), int(run.metrics["labelled"])
     on_cpu = str(metrics.get("device", "")).startswith("cpu")
     spent = metrics.get("cpu_seconds", 0.0) + metrics.get("pretrain_cpu_seconds", 0.0) if on_cpu else 0.0
     return Result(
         recipe.name,
         cell.target,
-        int(metrics["labelled"]),
-        round(shared(cell.target, cell.sources or SOURCES, cell.shots, cell.ratio, cell.seed), 3),
+        labelled,
+        round(_shared(cell, labelled), 3),
         ",".join(cell.sources),
         ENCODERS[encoder] if encoder else 0.0,
         round(float(metrics["test"]["f1"]), 4),
         round(spent, 1),
+        foreign=any(corpus(name, "own").language != corpus(cell.target, "own").language for name in cell.sources),
     )
 
 
 def _encoder(cell: Cell) -> str:
-    return str(cell.config.get("encoder", {}).get("transformer", {}).get("name", ""))
+    """The pretrained one, of which some tagger takes the word vectors only."""
+    settings = cell.config.get("encoder", {})
+    return str(settings.get("transformer", {}).get("name", "") or settings.get("words", {}).get("subwords", ""))
 
 
 def _is(cell: Cell, recipe: Recipe, labelled: int) -> bool:
@@ -107,11 +115,21 @@ def _without_length(config: Config) -> dict[str, Any]:
     return values
 
 
+def _shared(cell: Cell, labelled: int) -> float:
+    """Share of the labelled entities, without labels of the types, that a source has the type of."""
+    sources = cell.sources or SOURCES
+    if not labelled:
+        return _known(Counter(corpus(cell.target, "own").types), sources)
+    return shared(cell.target, sources, cell.shots, cell.ratio, cell.seed)
+
+
 @lru_cache(maxsize=512)
 def shared(target: str, sources: tuple[str, ...], shots: int | None, ratio: float | None, seed: int) -> float:
-    """Share of the labelled entities whose type a source has."""
     few = subset(corpus(target, "own").train, shots=shots, ratio=ratio, seed=seed)
-    amounts = Counter(span.label for s in few for span in s.spans)
+    return _known(Counter(span.label for s in few for span in s.spans), sources)
+
+
+def _known(amounts: Counter[str], sources: Sequence[str]) -> float:
     named = {t for source in sources for t in LabelMapping.between(amounts, corpus(source, "own").types).pairs}
     total = sum(amounts.values())
     return sum(n for t, n in amounts.items() if t in named) / total if total else 0.0

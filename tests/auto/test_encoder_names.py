@@ -49,6 +49,15 @@ def test_weights_are_counted_in_half_precision(tmp_path: Path) -> None:
     assert found.millions == 0.2
 
 
+def test_the_table_of_sub_words_takes_no_time(tmp_path: Path) -> None:
+    folder = make_encoder(tmp_path / "mine")
+    told = {"model_type": "bert", "vocab_size": 1000, "hidden_size": 100}
+    (folder / "config.json").write_text(json.dumps(told))
+    found = choose_encoder(str(folder))
+    assert found is not None
+    assert found.millions == pytest.approx(0.1)
+
+
 def test_the_hubs_cache_is_looked_at(tmp_path: Path) -> None:
     folder = tmp_path / "cache" / "models--sentence-transformers--all-MiniLM-L6-v2" / "snapshots" / "abc"
     make_encoder(folder)

@@ -45,10 +45,21 @@ def test_situations_that_are_unlike_this_one_say_less() -> None:
     assert known.expect("b", there).gain < known.expect("a", there).gain
 
 
+def test_runs_across_languages_say_little_of_one_language() -> None:
+    rows = made_up({"a": 0.0, "b": 0.1})
+    abroad = [replace(row, foreign=True) for row in made_up({"a": 0.1, "b": 0.0})]
+    known = Knowledge([*rows, *abroad])
+    for language, better, worse in (("en", "b", "a"), ("es", "a", "b")):
+        here = situation(language=language)
+        assert here.foreign == (language == "es")
+        assert known.expect(better, here).gain > known.expect(worse, here).gain
+    assert not situation(language="").foreign
+
+
 def test_seconds_grow_with_the_encoder() -> None:
-    known = Knowledge(made_up({"a": 0.0, "b": 0.1}, millions=22.7, seconds=100.0))
+    known = Knowledge(made_up({"a": 0.0, "b": 0.1}, millions=10.6, seconds=100.0))
     assert known.seconds("a", situation(encoder=SMALL)) == pytest.approx(100)
-    assert known.seconds("a", situation(encoder=replace(SMALL, millions=227.0))) == pytest.approx(1000)
+    assert known.seconds("a", situation(encoder=replace(SMALL, millions=106.0))) == pytest.approx(1000)
     assert known.seconds("never run", situation()) is None
 
 
@@ -72,7 +83,10 @@ def best(known: Knowledge, here: Situation, able: object) -> str:
 def situations(rows: list[Result]) -> dict[tuple[str, int], Situation]:
     return {
         row.situation: situation(
-            labelled=row.labels, shared=row.shared, encoder=replace(SMALL, millions=row.millions or 22.7)
+            labelled=row.labels,
+            shared=row.shared,
+            encoder=replace(SMALL, millions=row.millions or 10.6),
+            language="es" if row.foreign else "en",
         )
         for row in rows
     }

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fit_facts import SMALL, made_up, situation
-from nershift.auto.costs import Speed, cost, in_words
+from nershift.auto.costs import Speed, base_cost, cost, in_words
 from nershift.auto.evidence import Knowledge, read_evidence
 from nershift.auto.plan import Plan, make_plan
 from nershift.auto.recipe import RECIPES, Recipe, register
@@ -40,6 +40,17 @@ def test_recipes_need_what_they_say() -> None:
     assert {"encoder_target_only", "encoder_finetune"} <= set(names(planned(minutes=120, encoder=SMALL)))
     zero = names(planned(labelled=0, mentions={}, raw=1000))
     assert set(zero) == {"source_only", "source_only_long", "selftrain", "source_teacher"}
+    abroad = names(planned(labelled=0, mentions={}, raw=1000, encoder=SMALL, language="es", minutes=120))
+    assert set(abroad) == {*zero, "vectors_source_only", "vectors_teacher", "encoder_source_only"}
+
+
+def test_an_encoder_is_trained_whole_or_lends_its_vectors() -> None:
+    whole, vectors = (RECIPES[name].settings_for("X")["encoder"] for name in ("encoder_target_only", "vectors_teacher"))
+    assert whole == {"kind": "transformer", "transformer": {"name": "X"}}
+    assert vectors == {"words": {"subwords": "X", "train": False, "lower": False}}
+    here = situation(labelled=0, mentions={}, encoder=SMALL)
+    all_of_it, lent = (base_cost(RECIPES[n], here) for n in ("encoder_source_only", "vectors_source_only"))
+    assert lent < all_of_it / 5
 
 
 def test_nothing_can_be_done_without_labels_and_sources() -> None:

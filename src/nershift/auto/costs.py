@@ -20,8 +20,8 @@ from nershift.training.budget import Budget, batch_size
 
 # Seconds of an update of four sentences of 20 tokens on one core, and how they grow with the sentences in a batch.
 _PLAIN, _PLAIN_GROWS = 0.0136, 0.10
-_PRETRAINED, _PRETRAINED_GROWS = 0.16, 0.65  # of an encoder of 22.7 million weights
-_MILLIONS = 22.7
+_PRETRAINED, _PRETRAINED_GROWS = 0.16, 0.65  # of an encoder with 10.6 million weights in its layers
+_MILLIONS = 10.6
 _SMALL_BATCH, _TOKENS = 4, 20.0
 _FIXED = 0.33  # share of the time of an update that does not grow with the length of sentences
 _OVERHEAD = 1.5  # of a job: data, a model, scores
@@ -47,12 +47,12 @@ class Speed:
     pretrained: float = 1.0
 
     def of(self, recipe: Recipe) -> float:
-        return self.pretrained if "encoder" in recipe.needs else self.plain
+        return self.pretrained if recipe.transformer else self.plain
 
     def learn(self, recipe: Recipe, expected: float, took: float, weight: float = 0.5) -> None:
         """Move towards what a finished job says; ``expected`` was computed with the present speed."""
         factor = (took / expected) ** weight
-        if "encoder" in recipe.needs:
+        if recipe.transformer:
             self.pretrained *= factor
         else:
             self.plain *= factor
@@ -111,7 +111,7 @@ def _batch(config: TrainConfig, own: int, others: int, cls: type[Method]) -> int
 
 def _per_update(recipe: Recipe, here: Situation) -> Callable[[int, float], float]:
     """Seconds by sentences in a batch and tokens in a sentence."""
-    pretrained = "encoder" in recipe.needs
+    pretrained = recipe.transformer
     grows = _PRETRAINED_GROWS if pretrained else _PLAIN_GROWS
     base = _PLAIN
     if pretrained and here.encoder is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +23,8 @@ class Encoder:
     Attributes:
         name: as a user gave it, or the role it fills.
         place: a folder, or the name of a repository on the hub.
-        millions: of weights, which say how long it trains.
+        millions: of weights in its layers, which say how long it trains. Its table of sub-words, most of the weights of
+            a small multilingual one, takes no time.
         here: on this machine.
     """
 
@@ -36,7 +38,7 @@ class Encoder:
     here: bool = True
 
     def describe(self) -> str:
-        facts = [f"{self.millions:.0f} million weights", self.licence, self.languages]
+        facts = [f"{self.millions:.0f} million weights in its layers", self.licence, self.languages]
         place = Path(self.place).name if self.here else self.place
         return f"{place} ({', '.join(f for f in facts if f)})"
 
@@ -46,7 +48,7 @@ ROLES: dict[str, Encoder] = {
     "small": Encoder(
         "small",
         "sentence-transformers/all-MiniLM-L6-v2",
-        22.7,
+        10.6,
         "Apache-2.0",
         "trains on a laptop's CPU in a minute or two, and gains most with few labels in our runs",
         91,
@@ -54,7 +56,7 @@ ROLES: dict[str, Encoder] = {
     "base": Encoder(
         "base",
         "sentence-transformers/all-mpnet-base-v2",
-        109.5,
+        84.9,
         "Apache-2.0",
         "the best English encoder of our runs; several times slower, so better with a GPU",
         438,
@@ -62,7 +64,7 @@ ROLES: dict[str, Encoder] = {
     "multilingual": Encoder(
         "multilingual",
         "FacebookAI/xlm-roberta-base",
-        278.0,
+        85.1,
         "MIT",
         "the usual start for a hundred languages; large, so better with a GPU",
         1120,
@@ -100,7 +102,7 @@ def choose_encoder(asked: str, language: str = "", device: str = "cpu", download
     cached = _cached(asked)
     if cached is not None:
         return _of_folder(asked, cached)
-    return _fetchable(Encoder(asked, asked, 110.0), download)
+    return _fetchable(Encoder(asked, asked, 85.0), download)
 
 
 def _preferred(language: str, device: str) -> tuple[str, ...]:
@@ -123,16 +125,28 @@ def _found(role: str) -> Encoder | None:
 def _of_folder(name: str, folder: Path) -> Encoder:
     known = ROLES.get(name)
     size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
-    bytes_each = _bytes_of_a_weight(folder)
+    weights = size / _bytes_of_a_weight(folder) - _in_table(folder)
     return Encoder(
         name,
         str(folder),
-        max(round(size / bytes_each / 1e6, 1), _LEAST),
+        max(round(weights / 1e6, 1), _LEAST),
         known.licence if known else "",
         known.why if known else "",
         round(size / 1e6),
         known.languages if known else "",
     )
+
+
+def _in_table(folder: Path) -> int:
+    """Weights in the table of sub-words; 0: its settings do not say."""
+    try:
+        told = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except ValueError:
+        return 0
+    sizes = [told.get(name) for name in ("embedding_size", "hidden_size", "dim", "d_model")]
+    width = next((size for size in sizes if isinstance(size, int)), 0)
+    rows = told.get("vocab_size")
+    return width * rows if isinstance(rows, int) else 0
 
 
 def _bytes_of_a_weight(folder: Path) -> int:

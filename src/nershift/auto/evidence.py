@@ -22,7 +22,8 @@ from nershift.auto.situation import Situation
 # How far apart two situations may be and still speak for each other. Chosen by leaving one corpus out.
 _LABELS = 0.6  # in powers of ten
 _SHARED = 0.6  # share of entities whose type a source has
-_ENCODER = 0.7  # in powers of ten of the weights
+_ENCODER = 0.9  # in powers of ten of the weights in its layers
+_FOREIGN = 0.1  # what a run across languages says of one within a language, and the reverse
 _DOUBT = 0.04  # standard deviation of a recipe's gain before any evidence
 _SEED = 0.015  # … that another draw of labels and weights brings, whatever the evidence
 _ENOUGH = 1.0  # weight of evidence that counts as much as that doubt
@@ -36,8 +37,9 @@ class Result:
         labels: labelled sentences.
         shared: as in :class:`~nershift.auto.situation.Situation`.
         sources: their names, joined; empty where the recipe has none.
-        millions: weights of the pretrained encoder; 0: none.
+        millions: weights in the layers of the pretrained encoder; 0: none.
         seconds: of one CPU core; 0: not known, or run on a GPU.
+        foreign: the sources are of another language.
     """
 
     recipe: str
@@ -48,6 +50,7 @@ class Result:
     millions: float
     f1: float
     seconds: float = 0.0
+    foreign: bool = False
 
     @property
     def situation(self) -> tuple[str, int]:
@@ -55,7 +58,7 @@ class Result:
         return self.target, self.labels
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "foreign" or value}
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,8 @@ class Knowledge:
         size = 0.0
         if row.millions and here.encoder is not None:
             size = math.log10(row.millions / max(here.encoder.millions, 0.1)) / _ENCODER
-        return _near(labels) * _near(shared) * _near(size)
+        language = 1.0 if row.foreign == here.foreign else _FOREIGN
+        return _near(labels) * _near(shared) * _near(size) * language
 
 
 def _near(distance: float) -> float:

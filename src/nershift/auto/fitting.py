@@ -144,7 +144,7 @@ class Fitting:
         if not self.here.labelled:
             return
         for pretrained in (False, True):
-            recipe = next((r for r in able if ("encoder" in r.needs) == pretrained and r.method == "target_only"), None)
+            recipe = next((r for r in able if r.transformer == pretrained and r.method == "target_only"), None)
             if recipe is None:
                 continue
 

@@ -24,6 +24,7 @@ class Recipe:
         name: under which evidence and reports speak of it.
         says: what it does, as the end of "this recipe trains ...".
         needs: without one of these it is no candidate.
+        encoder_as: what becomes of the encoder: it is trained whole, or a recurrent tagger takes its word vectors only.
 
     Example:
         >>> recipe = Recipe("mine", "the target alone, twice as long", "target_only", {"train": {"passes": 40}})
@@ -36,12 +37,21 @@ class Recipe:
     method: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     needs: tuple[Need, ...] = ("labels",)
+    encoder_as: Literal["whole", "vectors"] = "whole"
+
+    @property
+    def transformer(self) -> bool:
+        """Does it train a transformer?"""
+        return "encoder" in self.needs and self.encoder_as == "whole"
 
     def settings_for(self, encoder: str | None) -> dict[str, Any]:
         """The settings of a run, with the pretrained encoder in them where the recipe wants one."""
         values: dict[str, Any] = dict(self.settings)
-        if "encoder" in self.needs:
+        if self.transformer:
             values = merge({"encoder": {"kind": "transformer", "transformer": {"name": encoder}}}, values)
+        elif "encoder" in self.needs:  # vectors that stay as they are, so that unseen words lie where they did
+            words = {"subwords": encoder, "train": False, "lower": False}
+            values = merge({"encoder": {"words": words}}, values)
         return values
 
 

@@ -57,6 +57,11 @@ class Situation:
     device: str = "cpu"
     cores: int = 1
 
+    @property
+    def foreign(self) -> bool:
+        """Are sources known to be of another language?"""
+        return bool(self.language) and any(s.language not in ("", self.language) for s in self.sources)
+
     def meets(self, needs: Sequence[str]) -> bool:
         """Is everything there that a recipe needs?"""
         has = {
