@@ -14,6 +14,7 @@ from nershift.auto.costs import Speed, base_cost, cost, in_words
 from nershift.auto.evidence import Knowledge, read_evidence
 from nershift.auto.plan import Plan, make_plan
 from nershift.auto.recipe import RECIPES, Recipe, register
+from nershift.auto.situation import look
 from nershift.errors import SetupError
 
 KNOWN = Knowledge(read_evidence())
@@ -135,3 +136,13 @@ def test_our_own_runs_are_foreseen_within_half() -> None:
 
 def test_durations() -> None:
     assert [in_words(s) for s in (0.4, 99, 3599, 3600)] == ["0 s", "99 s", "59 min 59 s", "1 h 0 min"]
+
+
+@pytest.mark.parametrize(
+    ("target", "source", "foreign"), [("es", "English", True), ("en", "English", False), ("es", "", False)]
+)
+def test_languages_are_known_by_any_name(make_corpus: Any, target: str, source: str, foreign: bool) -> None:
+    news = replace(make_corpus("news"), language=source)
+    here = look(replace(make_corpus("clinic"), language=target), [news], 0, same={}, encoder=None, device="cpu")
+    assert here.foreign is foreign
+    assert ("language Spanish; sources in English" in here.describe()) is foreign

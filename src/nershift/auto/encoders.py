@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from nershift.data.languages import plain_language
 from nershift.errors import ConfigError, MissingExtraError, nearest
 
 VARIABLE = "NERSHIFT_ENCODERS"
@@ -106,7 +107,7 @@ def choose_encoder(asked: str, language: str = "", device: str = "cpu", download
 
 
 def _preferred(language: str, device: str) -> tuple[str, ...]:
-    if language.lower() not in ("", "en", "eng", "english"):
+    if plain_language(language) not in ("", "english"):
         return ("multilingual",)
     return ("base", "small") if device.startswith("cuda") else ("small", "base")
 

@@ -11,6 +11,7 @@ from typing import Any
 from nershift.auto.encoders import Encoder
 from nershift.data.corpus import Corpus
 from nershift.data.labels import LabelMapping
+from nershift.data.languages import plain_language
 from nershift.data.spans import Sentence
 
 FEW = 15  # mentions of a type below which nothing much is learned of it
@@ -39,6 +40,7 @@ class Situation:
         dev: labelled sentences of a dev split that may be used to choose; 0: the labels are judged by folds.
         shared: share of the labelled entities (without labels: of the types) whose type some source has too.
         tokens: in a sentence, on average.
+        language: by its plain name, if it is known.
     """
 
     target: str
@@ -87,6 +89,9 @@ class Situation:
             lines += [f"labels   {counts or 'no entity'}", f"judged   on {judged}"]
         for source in self.sources:
             lines.append(f"source   {source.name}: {source.sentences:,} sentences; {_shares(source, self.types)}")
+        if self.foreign:
+            others = sorted({source.language for source in self.sources} - {"", self.language})
+            lines.append(f"language {self.language.title()}; sources in {', '.join(others).title()}")
         if self.raw:
             lines.append(f"text     {self.raw:,} unlabelled sentences")
         lines.append(
@@ -144,7 +149,7 @@ def look(
         shared=sum(n for t, n in amounts.items() if t in named) / total if total else 0.0,
         raw=raw,
         tokens=_tokens(train or next((s for s in target.splits.values() if s), ())),
-        language=target.language,
+        language=plain_language(target.language),
         encoder=encoder,
         tagger=tagger,
         device=device,
@@ -155,7 +160,7 @@ def look(
 def _facts(source: Corpus, types: Sequence[str], same: Mapping[str, str]) -> SourceFacts:
     shared = LabelMapping.between(types, source.types, same)
     train = source.splits.get("train", ())
-    return SourceFacts(source.name, len(train), dict(shared), source.language, _tokens(train))
+    return SourceFacts(source.name, len(train), dict(shared), plain_language(source.language), _tokens(train))
 
 
 def _shares(source: SourceFacts, types: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +32,10 @@ def fit(
         typer.Option("--raw", help="Unlabelled text of the target, one sentence per line; or NAME=FILE."),
     ] = None,
     encoder: EncoderName = "auto",
+    language: Annotated[
+        str,
+        typer.Option("--language", help="Of the target, if not English (es, Spanish)."),
+    ] = "",
     minutes: Minutes = 10.0,
     shots: o.Shots = None,
     ratio: o.Ratio = None,
@@ -66,6 +71,8 @@ def fit(
     if not (out or plan):
         raise ConfigError("no folder was given", place="--out", expected="--out DIR, or --plan to look only")
     corpus = o.target(target, hold_out, nested)
+    if language:
+        corpus = replace(corpus, language=language)
     sources = o.sources(source, hold_out, nested)
     texts = o.raw_texts([pair if "=" in pair else f"target={pair}" for pair in raw or ()])
     types = o.settings(None, None, same).get("head", {}).get("same", {})

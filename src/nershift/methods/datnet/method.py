@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from nershift.config import WordsConfig, build, merge, to_dict
 from nershift.data.labels import LabelSpace
+from nershift.data.languages import plain_language
 from nershift.data.spans import Sentence
 from nershift.encoders.recurrent import RecurrentEncoder
 from nershift.errors import ConfigError, SetupError
@@ -79,7 +80,7 @@ class DATNetBase(Method, ABC):
     @property
     def same_language(self) -> bool:
         """Corpora that do not name their language count as being in the target's."""
-        languages = {c.language.lower() for c in (self.target, *self.setup.sources) if c.language}
+        languages = {plain_language(c.language) for c in (self.target, *self.setup.sources) if c.language}
         return len(languages) < 2
 
     @property
