@@ -32,6 +32,7 @@ from nershift.run import NO_MODEL
 _GRACE = 1.12  # times the minutes, after which nothing is waited for
 _ON_TOP = 5.0  # seconds for scores and the report
 _SPARE = 1.15  # times the seconds that voters should take
+_STEP = 2.0  # seconds that may pass before the clock is looked at
 _ON_A_GPU = 8  # trainings at once that one GPU serves well
 Tell = Callable[[str], None]
 
@@ -220,10 +221,18 @@ class Fitting:
         leader = self._leader()
         if leader is None:
             return self.clock.seconds
-        needed = (
-            0.0 if self._final_of(leader).finished else self._cost_of_final(RECIPES[leader], {job, *self.desk.running})
-        )
-        return self.clock.seconds - needed - _ON_TOP
+        needed = 0.0
+        if not self._final_of(leader).finished:
+            needed = self._cost_of_final(RECIPES[leader], {job, *self.desk.running})
+        return self.clock.seconds - needed - self._cost_of_voters(RECIPES[leader]) - _ON_TOP
+
+    def _cost_of_voters(self, recipe: Recipe) -> float:
+        """Seconds beyond its own training until two more of its kind are trained; they share the work on the sources."""
+        if self.ask.one_model:
+            return 0.0
+        waves = -(-VOTERS // self.plan.places)
+        one = cost(recipe, self.here, self.known, self.speed).train
+        return (_SPARE * waves - 1) * one + _STEP
 
     def _cost_of_final(self, recipe: Recipe, without: Collection[str] = (), seed: int | None = None) -> float:
         """Seconds that its jobs still take, but for some of them."""
