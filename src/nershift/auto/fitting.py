@@ -227,7 +227,7 @@ class Fitting:
         return self.clock.seconds - needed - self._cost_of_voters(RECIPES[leader]) - _ON_TOP
 
     def _cost_of_voters(self, recipe: Recipe) -> float:
-        """Seconds beyond its own training until two more of its kind are trained; they share the work on the sources."""
+        """Seconds beyond its own training until two more are trained; they share what the sources taught."""
         if self.ask.one_model:
             return 0.0
         waves = -(-VOTERS // self.plan.places)
