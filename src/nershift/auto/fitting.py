@@ -204,7 +204,7 @@ class Fitting:
         *before, last = self.materials.trial(recipe, trial, seed)
         for job in before:
             self._add(job, recipe, partial(self._race_ends, job.name))
-        self._add(last, recipe, partial(self._race_ends, last.name), heard)
+        self._add(last, recipe, partial(self._trials_end, last.name), heard)
 
     def _add(
         self, job: Any, recipe: Recipe, until: Callable[[], float] | None, then: Callable[[Answer], None] | None = None
@@ -224,7 +224,12 @@ class Fitting:
         needed = 0.0
         if not self._final_of(leader).finished:
             needed = self._cost_of_final(RECIPES[leader], {job, *self.desk.running})
-        return self.clock.seconds - needed - self._cost_of_voters(RECIPES[leader]) - _ON_TOP
+        return self.clock.seconds - needed - _ON_TOP
+
+    def _trials_end(self, job: str) -> float:
+        """The same for a trial, which nothing is built on: it leaves time for the voters too."""
+        leader = self._leader()
+        return self._race_ends(job) - (self._cost_of_voters(RECIPES[leader]) if leader is not None else 0.0)
 
     def _cost_of_voters(self, recipe: Recipe) -> float:
         """Seconds beyond its own training until two more are trained; they share what the sources taught."""
