@@ -359,10 +359,10 @@ class Fitting:
         return self.clock.left > trials + finals + _ON_TOP
 
     def _can_train(self, found: Ballot) -> bool:
-        """Is there time for those that are not trained yet?"""
+        """Is there time for those that are not trained yet? If the guess is wrong, the clock ends them."""
         needed = [self._cost_of_final(recipe, seed=seed) for recipe, seed in map(_recipe_of, found.voters)]
         waves = -(-sum(seconds > 0 for seconds in needed) // self.plan.places)
-        return self.clock.left > _SPARE * waves * max(needed) + _ON_TOP
+        return self.clock.left > waves * max(needed) + _ON_TOP
 
     def _job_of(self, name: str) -> Any:
         return self.materials.final(*_recipe_of(name))[-1]
