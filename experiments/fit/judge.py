@@ -145,7 +145,7 @@ def compare(done: Sequence[Mapping[str, Any]]) -> list[Compared]:
     for row in done:
         if row["case"] in cases:
             case = cases[row["case"]]
-            able = hindsight(case, store)
+            able = {row["winner"]: row["alone"]} | hindsight(case, store)
             found.append(Compared(case, row, able, fixed_choice(case, evidence, able)))
     return found
 
