@@ -42,7 +42,8 @@ class Ballot:
 
     @property
     def pays(self) -> bool:
-        return self.expected > 0
+        """A vote takes three times as long to tag: labels that speak against it are a veto, however few."""
+        return self.expected > 0 and (self.gain is None or self.gain.value >= 0)
 
 
 def ballot(winner: Runner, others: Sequence[Runner], elsewhere: Belief = OF_SEVERAL) -> Ballot | None:
