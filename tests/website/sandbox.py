@@ -103,7 +103,8 @@ def fill(folder: Path, make_corpus: Callable[..., Corpus]) -> None:
 
 def reduce(monkeypatch: pytest.MonkeyPatch) -> None:
     """Train for four updates, on at most 16 labels, with small layers; the built-in corpus has few sentences."""
-    from nershift import run
+    from nershift import distillation, run
+    from nershift.auto import fit
     from nershift.labelling import curve
 
     def small(train: Callable[..., Any]) -> Callable[..., Any]:
@@ -121,6 +122,15 @@ def reduce(monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("transfer", "pretrain", "adapt"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, small(getattr(module, name)))
+    whole_fit, whole_distil = fit.fit, distillation.distil
+    quick = {"minutes": 0.3, "one_model": True}
+    monkeypatch.setattr(fit, "fit", lambda *given, **more: whole_fit(*given, **{**more, **quick}))
+    few = {"train": {"updates": 4, "batch_size": 8}}
+    monkeypatch.setattr(
+        distillation,
+        "distil",
+        lambda *given, **more: whole_distil(*given, **{**more, "config": merge(more.get("config") or {}, few)}),
+    )
     monkeypatch.setattr(builtin, "SIZES", {"train": 40, "dev": 12, "test": 20})
 
 
