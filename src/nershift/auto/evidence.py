@@ -23,7 +23,7 @@ from nershift.auto.situation import Situation
 _LABELS = 0.6  # in powers of ten
 _SHARED = 0.6  # share of entities whose type a source has
 _ENCODER = 0.9  # in powers of ten of the weights in its layers
-_FOREIGN = 0.1  # what a run across languages says of one within a language, and the reverse
+_FOREIGN = 0.1  # what a run across languages says of one within a language; a guess until there are such runs
 _DOUBT = 0.04  # standard deviation of a recipe's gain before any evidence
 _SEED = 0.015  # … that another draw of labels and weights brings, whatever the evidence
 _ENOUGH = 1.0  # weight of evidence that counts as much as that doubt

@@ -32,7 +32,7 @@ from nershift.run import NO_MODEL
 _GRACE = 1.12  # times the minutes, after which nothing is waited for
 _ON_TOP = 5.0  # seconds for scores and the report
 _SPARE = 1.15  # times the seconds that voters should take
-_STEP = 2.0  # seconds that may pass before the clock is looked at
+_LATE = 2.0  # seconds that may pass before the clock is looked at
 _ON_A_GPU = 8  # trainings at once that one GPU serves well
 Tell = Callable[[str], None]
 
@@ -237,7 +237,7 @@ class Fitting:
             return 0.0
         waves = -(-VOTERS // self.plan.places)
         one = cost(recipe, self.here, self.known, self.speed).train
-        return (_SPARE * waves - 1) * one + _STEP
+        return (_SPARE * waves - 1) * one + _LATE
 
     def _cost_of_final(self, recipe: Recipe, without: Collection[str] = (), seed: int | None = None) -> float:
         """Seconds that its jobs still take, but for some of them."""
