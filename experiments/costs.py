@@ -23,6 +23,7 @@ from nershift.data.catalog import catalog
 from nershift.encoders.base import ENCODERS
 from nershift.encoders.base import Cost as EncoderCost
 from nershift.errors import ConfigError
+from nershift.methods.laner.head import LabelAwareSettings
 from nershift.run_request import HELD_OUT
 from nershift.run_settings import resolve
 from nershift.training.budget import Budget, batch_size
@@ -131,7 +132,9 @@ def gpu_memory(cell: Cell, *, pretrain: bool = False) -> float:
     encoder = _encoder(config)
     sentence = encoder.gib_per_sentence
     if config.head.kind == "label-aware":
-        sentence += _GIB_WALKS * config.options["label_size"] / 100
+        # A method of its own (laner) has the head's settings among its options.
+        label_size = (config.options | config.head.options).get("label_size", LabelAwareSettings().label_size)
+        sentence += _GIB_WALKS * label_size / 100
     return encoder.parts * (encoder.gib + sentence * max(stage.batch_size for stage in stages))
 
 

@@ -16,6 +16,7 @@ import experiments.laner.vote
 import experiments.metacross.tables
 import experiments.metaner.fair
 import experiments.metaner.tables
+import experiments.unlabelled.languages
 import experiments.unlabelled.tables
 from experiments.table import Table
 from nershift.errors import ConfigError, nearest
@@ -25,6 +26,7 @@ _MODULES = (
     experiments.few.tables,
     experiments.fit.tables,
     experiments.unlabelled.tables,
+    experiments.unlabelled.languages,
     experiments.metaner.fair,
     experiments.metaner.tables,
     experiments.metacross.tables,
