@@ -32,8 +32,10 @@ ENCODERS = {
     "distilbert-cased": 42.5,
     "mpnet": 84.9,
     "multilingual": 18.9,
+    "gemma": 100.3,
 }  # millions of weights in their layers
 _LENGTH = ("updates", "min_updates", "passes", "epochs", "batch_size", "eval_batch_size")
+_MACHINE = ("precision",)  # a choice of where a run happened to be
 _LONGER = 1.6  # times the updates of a stage, that still count as the same recipe
 
 
@@ -94,7 +96,8 @@ def _is(cell: Cell, recipe: Recipe, labelled: int) -> bool:
         [config.pretrain.updates or config.pretrain.min_updates for config in (ours, theirs)]
     ):
         return False
-    return _alike([_updates(config.train, labelled) for config in (ours, theirs)])
+    trains = METHODS[recipe.method].train is not Method.train
+    return not trains or _alike([_updates(config.train, labelled) for config in (ours, theirs)])
 
 
 def _updates(stage: TrainConfig, sentences: int) -> int:
@@ -106,12 +109,13 @@ def _alike(lengths: Sequence[int]) -> bool:
 
 
 def _without_length(config: Config) -> dict[str, Any]:
-    """Settings that decide a result, but for the number of updates and what depends on it."""
+    """Settings that decide a result, but for the number of updates, what depends on it, and the machine."""
     values = to_dict(replace(config, seed=0, selection="last"))
     for block in ("pretrain", "train"):
-        values[block] = {k: v for k, v in values[block].items() if k not in _LENGTH}
-    if METHODS[config.method].pretrain is Method.pretrain:
-        values.pop("pretrain")
+        values[block] = {k: v for k, v in values[block].items() if k not in (*_LENGTH, *_MACHINE)}
+    for block in ("pretrain", "train"):  # of stages that the method has
+        if getattr(METHODS[config.method], block) is getattr(Method, block):
+            values.pop(block)
     return values
 
 

@@ -68,7 +68,9 @@ _NOTES = (
     f"label {SENTENCES:,} sentences of Wikipedia, those most like the target's labelled ones (tf-idf), without any dev "
     f"or test sentence. A student starts from the plain tagger of all sources and learns for {UPDATES:,} updates, one "
     "in four of them on 8 gold sentences, the others on 32 of the text.",
-    "All students have the same six teachers, so their spread is that of the students alone.",
+    "All students of a row have the same six teachers, so their spread is that of the students alone. The teachers "
+    "shown taught the student with LANER's head, which starts from LANER's own training on the sources. Those of the "
+    "other students were trained with the same seeds before (LANER 72.9, plain head 71.7, their vote 74.7).",
 )
 _LONGER = "Students learn longer than each teacher; the second student shows what the length alone does."
 

@@ -110,7 +110,7 @@ def make_inputs(folder: Path) -> None:
     for name in {str(v) for c in cells for v in _named(c.config, "vectors")}:
         if name.endswith((".txt", ".vec", ".gz")):
             (folder / name).write_text(lines, encoding="utf-8")
-    kinds = {"multilingual": "bert", "mpnet": "mpnet", "distilbert": "distilbert", "minilm": "bert"}
+    kinds = {"multilingual": "bert", "mpnet": "mpnet", "distilbert": "distilbert", "minilm": "bert", "gemma": "gemma"}
     names = {str(v) for c in cells for v in _named(c.config.get("encoder"), "name")}
     for name in {part for joined in names for part in joined.split("+")}:
         make_encoder_folder(kinds[name.split("-")[0]], folder / name)

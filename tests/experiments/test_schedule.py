@@ -270,3 +270,9 @@ def test_a_job_that_hangs_is_ended_and_the_rest_goes_on(tmp_path: Path) -> None:
     assert "ended after 0.001 minutes" in outcome.failed[0]
     assert sum("wikigold" in name for name, *_ in pool.log) == 2  # tried twice, like any other
     assert not pool.busy
+
+
+def test_every_row_of_every_table_can_be_planned() -> None:
+    """The memory that a row needs is asked before it runs: a row whose settings it cannot read never runs."""
+    rows = {(name, cell.name): cell for name, table in TABLES.items() for cell in table.cells([1])}
+    assert all(gpu_memory(cell) > 0 for cell in rows.values())
