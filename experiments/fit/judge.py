@@ -161,6 +161,13 @@ def as_markdown(done: Sequence[Mapping[str, Any]]) -> str:
     compared = compare(done)
     lines = ["| " + " | ".join(_HEAD) + " |", "|---|---|" + "---:|" * (len(_HEAD) - 2)]
     lines += ["| " + " | ".join(one.cells()) + " |" for one in compared]
+    lines += _means(compared)
+    if fresh := [one for one in compared if one.case.fresh]:
+        lines += ["\nOf these, the situations that were added when the rules of fit were fixed:", *_means(fresh)]
+    return "\n".join(lines)
+
+
+def _means(compared: Sequence[Compared]) -> list[str]:
     voted = [one for one in compared if len(one.row["voters"]) > 1]
     differences: dict[str, list[float | None]] = {
         "regret": [one.able[one.best] - one.f1 for one in compared],
@@ -169,12 +176,13 @@ def as_markdown(done: Sequence[Mapping[str, Any]]) -> str:
         "over the advice before there was a fit": [one.over(one.case.first_advice) for one in compared],
         "gain of votes over their winners alone": [one.f1 - one.row["alone"] for one in voted],
     }
+    lines = []
     for what, values in differences.items():
         there = [100 * v for v in values if v is not None]
         if len(there) > 1:
             told = aggregate(there)
             lines.append(f"\nMean {what}: {told.mean:+.2f} ({told.low:+.2f} to {told.high:+.2f}), {told.n} situations.")
-    return "\n".join(lines)
+    return lines
 
 
 if __name__ == "__main__":
