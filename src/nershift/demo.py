@@ -25,7 +25,7 @@ from nershift.run import transfer
 from nershift.run_folder import Run
 
 TARGET, SHOTS, SEED = "clinic", 40, 1
-MINUTES = 2.5  # it takes half of them; a machine half as fast still tries the sources
+MINUTES = 2.5  # it takes about half; a machine that is a third slower still tries the sources
 
 
 def main(out: Path, minutes: float = MINUTES) -> None:
